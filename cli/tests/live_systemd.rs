@@ -10,13 +10,14 @@ use std::process::Command;
 use common::live_with;
 use common::process::Process;
 
-const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 8] = [
     "systemd",
     "systemctl",
     "unshare",
     "nsenter",
     "setpriv",
     "ip",
+    "nft",
     "mount",
 ];
 

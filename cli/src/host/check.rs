@@ -9,7 +9,7 @@ use uc_law::{Chosen, Law, Parameters, Profile, Row, Table, Value, Watch};
 use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
 use uc_policy::trusted;
-use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Treatment};
+use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Split, Treatment};
 use uc_port::{Match, PortCoupling, Prefix, ProgramObject};
 
 use crate::host::laws;
@@ -70,6 +70,8 @@ struct PortAnswer {
     flows_max: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<bool>,
     rules: Vec<RuleAnswer>,
 }
 
@@ -210,6 +212,7 @@ impl Check {
                 weight: None,
                 flows_max: None,
                 strict: None,
+                split: None,
                 rules: Vec::new(),
             });
         };
@@ -221,6 +224,7 @@ impl Check {
             weight: Some(settings.weight),
             flows_max: Some(settings.flows_max),
             strict: Some(settings.strict),
+            split: Some(settings.split),
             rules: planned
                 .rules
                 .iter()
@@ -237,7 +241,12 @@ impl Check {
             return;
         };
         match policy.plan_for(&names) {
-            Some(planned) => print_port(name, &planned),
+            Some(planned) => {
+                print_port(name, &planned);
+                if planned.settings.split {
+                    outln!("{}", splits(&policy.split));
+                }
+            }
             None => outln!("{name}: not in the policy; it is left alone"),
         }
     }
@@ -308,6 +317,26 @@ fn print_port(name: &str, planned: &Planned<'_>) {
             outln!("    {}", flows_of(matches));
         }
     }
+}
+
+/// Describes how the port's connections are split.
+fn splits(split: &Split) -> String {
+    let ports: Vec<String> = split.tcp_ports.iter().map(PortRange::to_string).collect();
+    let control = split.congestion_control.as_deref();
+    format!(
+        "split: TCP connections {}, {}; {} with {} towards far ends",
+        if split.inbound {
+            "of the guest and to it"
+        } else {
+            "of the guest"
+        },
+        match ports.as_slice() {
+            [] => "to all TCP ports".to_owned(),
+            ports => format!("to TCP ports {}", ports.join(", ")),
+        },
+        if split.mptcp { "Multipath TCP" } else { "TCP" },
+        control.unwrap_or("the host's congestion control")
+    )
 }
 
 /// Describes the flows of a match; conditions that accept anything are omitted.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use uc_client::AgentState;
-use uc_client::state::{CanaryStage, CanaryState, EtcdState, PolicySource};
+use uc_client::state::{CanaryStage, CanaryState, EtcdState, PolicySource, SplitState};
 use uc_port::Store;
 
 use crate::host::agent;
@@ -104,6 +104,30 @@ fn held(agent: &AgentState) -> String {
     format!("all ports{but}, also those to come; `uc attach PORT` gives one back")
 }
 
+fn split(split: &SplitState) -> String {
+    let ports = match split.ports.as_slice() {
+        [] => "no port".to_owned(),
+        ports => ports.join(", "),
+    };
+    let Some(process) = &split.process else {
+        return format!("{ports}: new connections pass unsplit");
+    };
+    let (setup, totals) = (&process.setup, &process.totals);
+    let control = setup.congestion_control.as_deref();
+    let control = control.unwrap_or("the host's congestion control");
+    let by = match split.ports.is_empty() {
+        true => String::new(),
+        false => format!(", new ones by {control}"),
+    };
+    format!(
+        "{ports}; {} connections are split{by}; {} ended, {} of them by a reset; process {}",
+        totals.open,
+        totals.orderly + totals.reset,
+        totals.reset,
+        process.pid
+    )
+}
+
 fn print_report(report: &Report) {
     match &report.agent {
         None if !report.in_force && !report.ports.is_empty() => {
@@ -119,6 +143,9 @@ fn print_report(report: &Report) {
             }
             if let Some(state) = &agent.canary {
                 outln!("canary  {}", canary(state));
+            }
+            if let Some(state) = &agent.split {
+                outln!("split   {}", split(state));
             }
             if !agent.held.is_empty() {
                 outln!("held    {}", held(agent));

@@ -25,6 +25,8 @@ pub struct Wanted {
     pub plan: PortPlan,
     /// Settings of watched flow starts; `None`: not watched.
     pub start: Option<uc_watch::Settings>,
+    /// Whether its guest's connections are split.
+    pub split: bool,
     /// Whether an operator holds it: it stays detached.
     pub held: bool,
 }
@@ -47,6 +49,7 @@ pub fn desired(
             rules: planned.rules.len(),
             plan: planned.port,
             start: planned.start,
+            split: planned.settings.split,
             held: hold.holds(&link.name),
         };
         Some((link.ifindex, wanted))

@@ -24,6 +24,7 @@ use crate::publish::Shared;
 use crate::rollout::{Rollout, steps};
 use crate::settings::Settings;
 use crate::source::{Reader, Source};
+use crate::splits::Splits;
 use crate::watches::Watches;
 use crate::wish::{Reply, Waiting, Wish};
 
@@ -49,6 +50,7 @@ pub struct Engine {
     rollout: Rollout,
     ports: Ports,
     watches: Watches,
+    splits: Splits,
     /// Whether desired and actual state may differ.
     dirty: bool,
     ready: bool,
@@ -88,6 +90,7 @@ impl Engine {
             rollout: Rollout::new(settings.host.clone(), &settings.state)?,
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
+            splits: Splits::new(),
             settings,
             shared,
             notify: Notify::from_environment(),
@@ -168,6 +171,7 @@ impl Engine {
             self.reconcile();
         }
         self.watches.look_after();
+        self.splits.look_after();
         self.notify.alive();
         self.publish();
         false
@@ -176,6 +180,7 @@ impl Engine {
     /// Compares and acts once; returns whether everything desired is in force.
     pub fn once(&mut self) -> bool {
         self.watches.disable();
+        self.splits.disable();
         self.reconcile();
         self.publish();
         self.state.is_in_force()
@@ -185,6 +190,7 @@ impl Engine {
     pub fn end(&mut self) {
         self.notify.stopping();
         self.watches.end();
+        self.splits.end();
         steps::count(&mut self.rollout, &mut self.source, &self.ports);
         if self.source.is_fleet() {
             self.rollout.store();
@@ -199,7 +205,8 @@ impl Engine {
         let until = self.look_at.saturating_duration_since(Instant::now());
         let alive = self.notify.interval().unwrap_or(LOOK_EVERY);
         let trial = self.rollout.wait(Instant::now());
-        until.min(alive).min(self.watches.interval()).min(trial)
+        let processes = self.watches.interval().min(self.splits.interval());
+        until.min(alive).min(processes).min(trial)
     }
 
     /// Processes an event; returns whether the agent must end.
@@ -358,6 +365,9 @@ impl Engine {
             }
         }
         self.watches.want(&desired);
+        if let (Some(policy), Some(links)) = (self.source.policy(), &self.links) {
+            self.splits.want(&desired, links, &policy.split);
+        }
         if !failed {
             steps::begin(&mut self.rollout, &self.source, &self.ports);
         }
@@ -407,6 +417,7 @@ impl Engine {
 
     fn publish(&mut self) {
         self.state.watches = self.watches.states();
+        self.state.split = self.splits.state();
         self.shared.publish(&self.state);
     }
 }

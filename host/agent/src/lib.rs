@@ -14,6 +14,8 @@
 //!   etcd.
 //! - `confined.rs`: the processes without rights that parse what others wrote: `names.rs` the files of
 //!   libvirt and CNI, [`metrics`] the requests of scrapers.
+//! - `watches.rs`, `splits.rs`: what processes of their own do for ports, `uc watch` and `uc split`;
+//!   `process.rs`: such a process.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
 
 mod account;
@@ -38,6 +40,7 @@ pub mod metrics;
 pub mod names;
 mod notify;
 mod ports;
+mod process;
 mod publish;
 mod reconcile;
 mod reload;
@@ -45,6 +48,7 @@ mod rollout;
 mod run;
 mod settings;
 mod source;
+mod splits;
 mod verdicts;
 mod watches;
 mod wish;

@@ -44,6 +44,8 @@ pub struct Link {
     pub alias: Option<String>,
     /// Whether it is a bridge, which has ports and is none.
     pub is_bridge: bool,
+    /// Index of the interface that it belongs to, such as a bridge.
+    pub master: Option<u32>,
 }
 
 impl From<LinkMessage> for Link {
@@ -56,6 +58,7 @@ impl From<LinkMessage> for Link {
             match attribute {
                 LinkAttribute::IfName(name) => link.name = name,
                 LinkAttribute::IfAlias(alias) => link.alias = Some(alias),
+                LinkAttribute::Controller(master) => link.master = Some(master),
                 LinkAttribute::PropList(properties) => {
                     let altname = |property| match property {
                         Prop::AltIfName(name) => Some(name),

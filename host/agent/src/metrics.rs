@@ -5,7 +5,9 @@
 mod apart;
 mod listen;
 mod reading;
+mod rows;
 mod serve;
+mod split;
 mod table;
 
 use std::fmt;
@@ -20,7 +22,8 @@ use prometheus_client::registry::Registry;
 pub(crate) use apart::{serve, serve_apart};
 pub(crate) use listen::listen;
 pub use reading::{Kernel, Reading};
-pub use table::{Kind, METRICS, Metric, Row};
+pub use rows::Row;
+pub use table::{Kind, METRICS, Metric};
 
 impl Reading {
     /// Formats the metrics, as OpenMetrics 1.0 or in Prometheus's older format; `None`: can't be

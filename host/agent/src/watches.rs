@@ -7,27 +7,17 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use uc_client::state::WatchState;
 use uc_policy::WatchHost;
 
 use crate::desired::Wanted;
+use crate::process::Process;
 use crate::settings::Settings;
 
 /// How often the processes are looked after.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// One that is to end and doesn't is killed then; what waits in it is sent by its holder.
-const END_MOST: Duration = Duration::from_secs(2);
-/// One that ended is started again after so long, then after twice as long.
-const AGAIN_FIRST: Duration = Duration::from_secs(1);
-const AGAIN_MOST: Duration = Duration::from_secs(60);
-/// One that ran so long begins again with the first of these pauses.
-const STABLE: Duration = Duration::from_secs(60);
 
 const NO_KEY: &str = "the policy says start = \"watch\", and this host's file has no [agent.watch] \
                       with key_file and peers";
@@ -46,11 +36,7 @@ pub struct Watches {
 #[derive(Debug)]
 struct Watch {
     ports: Vec<String>,
-    child: Option<Child>,
-    starts: u64,
-    started: Instant,
-    pause: Duration,
-    error: Option<String>,
+    process: Process,
 }
 
 impl Watches {
@@ -98,38 +84,25 @@ impl Watches {
         self.watches.retain(|settings, watch| {
             let stays = wanted.get(settings) == Some(&watch.ports);
             if !stays {
-                watch.end();
+                watch.process.end();
             }
             stays
         });
-        let Some(host) = &self.host else {
-            return;
-        };
         for (settings, ports) in wanted {
-            self.watches.entry(settings).or_insert_with_key(|settings| {
-                let mut watch = Watch {
-                    ports,
-                    child: None,
-                    starts: 0,
-                    started: Instant::now(),
-                    pause: AGAIN_FIRST,
-                    error: None,
-                };
-                watch.start(settings, host);
-                watch
+            self.watches.entry(settings).or_insert_with(|| Watch {
+                ports,
+                process: Process::new("uc watch"),
             });
         }
     }
 
-    /// Starts again what has ended.
+    /// Starts what does not run, after a pause where it has ended.
     pub fn look_after(&mut self) {
         let Some(host) = &self.host else {
             return;
         };
         for (settings, watch) in &mut self.watches {
-            watch.look();
-            if watch.child.is_none() && watch.started.elapsed() >= watch.pause {
-                watch.pause = (watch.pause * 2).min(AGAIN_MOST);
+            if watch.process.look() {
                 watch.start(settings, host);
             }
         }
@@ -137,7 +110,9 @@ impl Watches {
 
     /// Ends all of them.
     pub fn end(&mut self) {
-        self.watches.values_mut().for_each(Watch::end);
+        for watch in self.watches.values_mut() {
+            watch.process.end();
+        }
         self.watches.clear();
     }
 
@@ -145,9 +120,9 @@ impl Watches {
     pub fn states(&self) -> Vec<WatchState> {
         let state = |watch: &Watch| WatchState {
             ports: watch.ports.clone(),
-            pid: watch.child.as_ref().map(Child::id),
-            starts: watch.starts,
-            error: watch.error.clone(),
+            pid: watch.process.pid(),
+            starts: watch.process.starts(),
+            error: watch.process.error().map(str::to_owned),
         };
         let impossible = (!self.impossible.is_empty()).then(|| WatchState {
             ports: self.impossible.clone(),
@@ -161,93 +136,18 @@ impl Watches {
 impl Watch {
     /// Starts `uc watch` with these settings, which it reads as JSON from its standard input.
     fn start(&mut self, settings: &str, host: &WatchHost) {
-        // The agent's own program, also when its file has been replaced meanwhile.
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["watch", "--settings-on-stdin", "--key-file"])
-            .arg(&host.key_file)
-            .args(host.peers.iter().map(|peer| format!("--peer={peer}")))
-            .arg("--")
-            .args(&self.ports);
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let agent = std::process::id();
-        // SAFETY: two system calls between fork and exec, which allocate nothing.
-        unsafe { command.pre_exec(move || end_with(agent)) };
-        self.started = Instant::now();
-        self.starts += 1;
-        match command.spawn() {
-            Ok(mut child) => {
-                if let Some(mut stdin) = child.stdin.take() {
-                    // The pipe has room for all of it. One that can't read it ends: look() sees that.
-                    let _written = stdin.write_all(settings.as_bytes());
-                }
-                tracing::info!(ports = ?self.ports, pid = child.id(), "starts are watched");
-                self.child = Some(child);
-            }
-            Err(error) => self.fail(format!("could not start `uc watch`: {error}")),
+        let stdin = self.process.start(|command| {
+            command
+                .args(["watch", "--settings-on-stdin", "--key-file"])
+                .arg(&host.key_file)
+                .args(host.peers.iter().map(|peer| format!("--peer={peer}")))
+                .arg("--")
+                .args(&self.ports);
+        });
+        if let Some(mut stdin) = stdin {
+            // The pipe has room for all of it. One that can't read it ends: look() sees that.
+            let _written = stdin.write_all(settings.as_bytes());
+            tracing::info!(ports = ?self.ports, pid = self.process.pid(), "starts are watched");
         }
-    }
-
-    fn look(&mut self) {
-        let Some(child) = &mut self.child else {
-            return;
-        };
-        match child.try_wait() {
-            Ok(None) if self.started.elapsed() >= STABLE => {
-                self.pause = AGAIN_FIRST;
-                self.error = None;
-            }
-            Ok(None) => {}
-            Ok(Some(status)) => {
-                self.child = None;
-                self.fail(format!(
-                    "`uc watch` ended ({}); the log says why",
-                    ended(status)
-                ));
-            }
-            Err(error) => {
-                self.child = None;
-                self.fail(format!("could not look after `uc watch`: {error}"));
-            }
-        }
-    }
-
-    fn fail(&mut self, error: String) {
-        tracing::error!(ports = ?self.ports, error, "starts are not watched");
-        self.error = Some(error);
-    }
-
-    /// In order, or else not.
-    fn end(&mut self) {
-        let Some(mut child) = self.child.take() else {
-            return;
-        };
-        // It has ended already where this fails.
-        let _ended = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
-        let until = Instant::now() + END_MOST;
-        while matches!(child.try_wait(), Ok(None)) {
-            if Instant::now() >= until {
-                let _ended = child.kill();
-                let _ended = child.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-/// In the child: it is to end, in order, when the agent does, however that ends.
-fn end_with(agent: u32) -> std::io::Result<()> {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
-    if nix::unistd::getppid().as_raw() as u32 != agent {
-        return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
-    }
-    Ok(())
-}
-
-fn ended(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("status {code}"),
-        (None, signal) => format!("signal {}", signal.unwrap_or(0)),
     }
 }

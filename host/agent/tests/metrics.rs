@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use uc_agent::metrics::{Kernel, Kind, METRICS, Metric, Reading};
 use uc_client::AgentState;
-use uc_client::state::{EtcdState, PortState};
+use uc_client::state::{EtcdState, PortState, SplitState};
 use uc_core::Reason;
 use uc_core::hooks::Hooks;
 use uc_port::{Counters, Direction, PortView};
@@ -57,6 +57,11 @@ fn full() -> Reading {
             version: "0.1.0".to_owned(),
             etcd: Some(EtcdState::default()),
             ports: vec![port(3, "vnet3"), port(4, "tap0")],
+            split: Some(SplitState {
+                ports: vec!["vnet3".to_owned()],
+                process: Some(uc_split::Status::default()),
+                ..SplitState::default()
+            }),
             ..AgentState::default()
         },
         kernel: Some(Kernel {

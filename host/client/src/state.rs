@@ -1,6 +1,7 @@
 //! What the agent knows of itself and its ports: the answer to `GET /status` on its socket. Readers
 //! ignore fields that they do not know, which later versions add.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,9 @@ pub struct AgentState {
     pub metrics_error: Option<String>,
     /// The processes of `uc watch`, one for each setting that rules with `start = "watch"` ask for.
     pub watches: Vec<WatchState>,
+    /// Split connections, while the policy splits a port or connections are still split.
+    #[serde(default)]
+    pub split: Option<SplitState>,
     /// How often things happened in this agent's life.
     pub counts: Counts,
 }
@@ -194,6 +198,28 @@ pub struct WatchState {
     pub error: Option<String>,
 }
 
+/// The connections that `uc split` splits for the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitState {
+    /// Names of the ports whose new connections are to be split.
+    pub ports: Vec<String>,
+    /// Ports that the policy splits and this host can't or not so, each with the reason and the remedy.
+    pub refused: BTreeMap<String, String>,
+    /// What the process says of itself; none until it splits these ports.
+    pub process: Option<uc_split::Status>,
+    /// How often it was started.
+    pub starts: u64,
+    /// Why it doesn't run, or ended a short while ago.
+    pub error: Option<String>,
+}
+
+impl SplitState {
+    /// Returns true if the connections of all ports that the policy splits are split.
+    pub fn is_in_force(&self) -> bool {
+        self.refused.is_empty() && (self.ports.is_empty() || self.process.is_some())
+    }
+}
+
 /// How often things happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -232,6 +258,7 @@ impl AgentState {
             && self.reads().all(|read| read.accepted)
             && self.ports.iter().all(port)
             && self.watches.iter().all(watch)
+            && self.split.as_ref().is_none_or(SplitState::is_in_force)
     }
 }
 

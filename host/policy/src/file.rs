@@ -15,6 +15,7 @@ use crate::list::List;
 use crate::pattern::Pattern;
 use crate::range::PortRange;
 use crate::required::needs;
+use crate::split::SplitTable;
 
 /// An operator's policy for the ports of a host: an `undercurrent.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -30,6 +31,9 @@ pub struct PolicyFile {
     /// Rules for flows; the first that matches a flow decides.
     #[serde(default, rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleTable>,
+    /// How the connections of ports with `split = true` are split. If absent, by defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitTable>,
     /// Hosts of the fleet that try this policy first. If absent, all follow it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanaryTable>,
@@ -71,6 +75,10 @@ pub struct PortTable {
     /// parameter `strict` of each rule that does not only observe. Default `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
+    /// Whether this host ends the TCP connections of the port's guest itself and opens its own to the far
+    /// ends, as `[split]` says. Default `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<bool>,
     /// Sum of windows that the rules' `share` divides. Default `port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<SumOf>,

@@ -1,7 +1,7 @@
 //! An operator's policy for the ports of a host: one TOML file, or the same text under a fleet's
 //! key.
 //!
-//! - [`file`], [`agent`], [`CanaryTable`]: the file's tables and keys as they are written, and its JSON Schema.
+//! - [`file`], [`agent`], [`CanaryTable`], [`SplitTable`]: the file's tables and keys as they are written, and its JSON Schema.
 //! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]:
 //!   lists and their elements.
 //! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its
@@ -31,6 +31,7 @@ mod read;
 mod required;
 mod rule;
 mod size;
+mod split;
 mod tenant;
 mod treatment;
 pub mod trusted;
@@ -46,6 +47,7 @@ pub use pattern::Pattern;
 pub use plan::Planned;
 pub use policy::Policy;
 pub use rule::Rule;
+pub use split::{Split, SplitTable};
 pub use tenant::{PortSettings, Tenant};
 pub use treatment::{DEFAULT_ECN_SYNS, Treatment};
 

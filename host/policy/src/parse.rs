@@ -110,10 +110,11 @@ fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
 
 /// Parses the tables.
 fn read_file(table: &DeTable<'_>, faults: &mut Faults<'_>) -> PolicyFile {
-    let known = ["defaults", "tenant", "rule", "canary", "agent"];
+    let known = ["defaults", "tenant", "rule", "split", "canary", "agent"];
     let table = known_only(table, "", &known, faults);
     let defaults = one(&table, "defaults", faults);
     let agent = one(&table, "agent", faults);
+    let split = one(&table, "split", faults);
     let canary = one(&table, "canary", faults);
     PolicyFile {
         defaults: defaults.map_or_else(DefaultsTable::default, |table| {
@@ -138,6 +139,7 @@ fn read_file(table: &DeTable<'_>, faults: &mut Faults<'_>) -> PolicyFile {
                 }
             })
             .collect(),
+        split: split.map(|table| read_table(&table, "split", faults)),
         canary: canary.map(|table| read_table(&table, "canary", faults)),
         agent: agent.map_or_else(AgentTable::default, |table| {
             read_table(&table, "agent", faults)
@@ -223,6 +225,10 @@ fn resolve(file: PolicyFile, home: Home, faults: &mut Faults<'_>) -> Policy {
         .defaults
         .port
         .resolve("defaults", &PortTable::default(), faults);
+    let mut ports = file.tenants.iter().map(|tenant| &tenant.port);
+    let is_split = ports.any(|port| port.split == Some(true)) || port.split;
+    let split = file.split.as_ref();
+    let split = split.map(|table| table.resolve(is_split, faults));
     let canary = file.canary.as_ref().map(|table| table.resolve(faults));
     let agent = file.agent.resolve(faults);
     let policy = Policy {
@@ -230,6 +236,7 @@ fn resolve(file: PolicyFile, home: Home, faults: &mut Faults<'_>) -> Policy {
         tenants,
         rules,
         port,
+        split: split.unwrap_or_default(),
         canary,
         agent,
     };
@@ -255,7 +262,7 @@ fn check_home(file: &PolicyFile, home: Home, faults: &mut Faults<'_>) {
     if file.agent.etcd.is_none() {
         return;
     }
-    for key in ["defaults", "tenant", "rule"] {
+    for key in ["defaults", "tenant", "rule", "split"] {
         if faults.is_given(key) {
             let message = "agent.etcd says that the policy is in etcd, so this would never be in \
                            force; move it there, or leave out agent.etcd";

@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::canary::Canary;
 use crate::file::PolicyFile;
 use crate::rule::Rule;
+use crate::split::Split;
 use crate::tenant::{PortSettings, Tenant};
 
 /// An operator's policy for the ports of a host, with defaults applied.
@@ -18,6 +19,8 @@ pub struct Policy {
     pub rules: Vec<Rule>,
     /// Settings of ports without a tenant.
     pub port: PortSettings,
+    /// How the connections of split ports are split.
+    pub split: Split,
     /// Hosts of the fleet that try this policy first.
     pub canary: Option<Canary>,
     /// Settings of the agent itself.

@@ -33,6 +33,8 @@ pub struct PortSettings {
     pub flows_max: u32,
     /// Whether no flow may go untranslated.
     pub strict: bool,
+    /// Whether its guest's connections are split.
+    pub split: bool,
     /// Sum of windows that shares divide.
     pub sum: SumOf,
     /// Position of its programs among those of others.
@@ -59,6 +61,7 @@ impl PortTable {
             weight: weight.or(defaults.weight).unwrap_or(1) as u8,
             flows_max: flows.or(defaults.flows_max).unwrap_or(0) as u32,
             strict: self.strict.or(defaults.strict).unwrap_or(false),
+            split: self.split.or(defaults.split).unwrap_or(false),
             sum: self.sum.or(defaults.sum).unwrap_or_default(),
             order: self.order.or(defaults.order).unwrap_or_default(),
         }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use uc_client::state::PortState;
+use uc_client::state::{PortState, SplitState};
 use uc_client::{AgentError, AgentState, Client};
 use uc_core::{Law, Reason, consts};
 use uc_port::{Ahead, Direction, PortError, PortPlan, PortView, Store};
@@ -350,6 +350,25 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
         let why = watch.error.as_deref().unwrap_or("it does not run");
         amiss.push(format!("watching {}: {why}", watch.ports.join(", ")));
     }
+    if let Some(split) = &agent.split {
+        amiss.extend(not_split(split));
+    }
+    amiss
+}
+
+/// Lists the ports whose new connections are not split as the policy wants.
+fn not_split(split: &SplitState) -> Vec<String> {
+    let refused = split.refused.iter();
+    let mut amiss: Vec<String> = refused
+        .map(|(port, why)| format!("splitting {port}: {why}"))
+        .collect();
+    if !split.ports.is_empty() && split.process.is_none() {
+        let why = split
+            .error
+            .as_deref()
+            .unwrap_or("it has just been started or changed");
+        amiss.push(format!("splitting {}: {why}", split.ports.join(", ")));
+    }
     amiss
 }
 
@@ -382,6 +401,29 @@ mod tests {
         let mut held = port(false);
         held.held = true;
         assert_eq!(amiss(Some(&agent()), &[held]), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn ports_that_are_not_split_are_problems_with_the_reasons() {
+        let mut agent = agent();
+        agent.split = Some(SplitState {
+            ports: vec!["vnet3".to_owned(), "vnet4".to_owned()],
+            refused: [("vnet5".to_owned(), "no bbr".to_owned())].into(),
+            error: Some("it ended".to_owned()),
+            ..SplitState::default()
+        });
+        let lines = amiss(Some(&agent), &[]);
+        assert_eq!(
+            lines,
+            [
+                "splitting vnet5: no bbr",
+                "splitting vnet3, vnet4: it ended"
+            ]
+        );
+        assert!(!agent.is_in_force());
+        let split = agent.split.as_mut().unwrap();
+        (split.process, split.refused) = (Some(uc_split::Status::default()), BTreeMap::new());
+        assert_eq!(amiss(Some(&agent), &[]), [] as [&str; 0]);
     }
 
     #[test]

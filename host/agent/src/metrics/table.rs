@@ -6,6 +6,8 @@ use uc_core::Reason;
 use uc_port::{Direction, PortView};
 
 use super::reading::{Kernel, Reading};
+use super::rows::{Row, labelled, one, whose};
+use super::split;
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +17,6 @@ pub enum Kind {
     Counter,
     /// A gauge, which increases and decreases.
     Gauge,
-}
-
-/// A sample of a metric.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Names and values of the labels.
-    pub labels: Vec<(&'static str, String)>,
-    /// Value of the sample.
-    pub value: u64,
 }
 
 /// A metric and the function that computes its samples.
@@ -38,20 +31,6 @@ pub struct Metric {
     pub labels: &'static [&'static str],
     /// Computes the samples from a reading.
     pub rows: fn(&Reading) -> Vec<Row>,
-}
-
-fn one(value: u64) -> Vec<Row> {
-    vec![Row {
-        labels: Vec::new(),
-        value,
-    }]
-}
-
-fn labelled(label: &'static str, of: &str, value: u64) -> Row {
-    Row {
-        labels: vec![(label, of.to_owned())],
-        value,
-    }
 }
 
 /// Returns a sample for each port of the policy.
@@ -75,17 +54,6 @@ fn by_plan(reading: &Reading, value: fn(&PortView) -> u64) -> Vec<Row> {
             value: value(port),
         })
         .collect()
-}
-
-fn whose(reading: &Reading, ifindex: u32) -> Vec<(&'static str, String)> {
-    let known = reading
-        .state
-        .ports
-        .iter()
-        .find(|port| port.ifindex == ifindex);
-    let name = known.map_or_else(|| ifindex.to_string(), |port| port.name.clone());
-    let tenant = known.and_then(|port| port.tenant.clone());
-    vec![("port", name), ("tenant", tenant.unwrap_or_default())]
 }
 
 /// Returns the outcome of packets that were counted under this reason.
@@ -364,6 +332,41 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         labels: PORT,
         rows: |reading| by_plan(reading, |port| port.half_blind().is_some().into()),
+    },
+    Metric {
+        name: "uc_port_split",
+        help: "1 if the port's new connections are split; missing unless the policy splits them",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: split::ports,
+    },
+    Metric {
+        name: "uc_split_starts",
+        help: "Times that `uc split` was started; missing while nothing is split, as what follows",
+        kind: Kind::Counter,
+        labels: &[],
+        rows: split::starts,
+    },
+    Metric {
+        name: "uc_split_open",
+        help: "Connections that are split",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: split::open,
+    },
+    Metric {
+        name: "uc_split_ended",
+        help: "Split connections that ended, by result: orderly, reset, refused, too_many",
+        kind: Kind::Counter,
+        labels: &["result"],
+        rows: split::ended,
+    },
+    Metric {
+        name: "uc_split_bytes",
+        help: "Bytes of split connections, by direction: from_guest, to_guest",
+        kind: Kind::Counter,
+        labels: &["direction"],
+        rows: split::bytes,
     },
     Metric {
         name: "uc_flows_max",

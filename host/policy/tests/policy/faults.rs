@@ -406,3 +406,37 @@ fn canaries_that_cannot_try_a_policy_are_refused() {
     let canary = policy.canary.expect("one is given");
     assert_eq!((canary.minutes, canary.worse.len()), (10, 1));
 }
+
+/// Each row: what follows the tenant, from line 8 on, and the only refusal.
+const SPLIT: [(&str, &str); 6] = [
+    (
+        "[split]\nmptcp = true",
+        "8:1: split: changes nothing, because no port is split; add split = true",
+    ),
+    (
+        "[defaults]\nsplit = true\n[split]\ncongestion_control = \"b b r\"",
+        "11:22: split.congestion_control: `b b r` is no congestion control's name; give one that `sysctl",
+    ),
+    (
+        "[defaults]\nsplit = true\n[split]\ntcp_ports = []",
+        "11:13: split.tcp_ports: is empty and matches nothing",
+    ),
+    (
+        "[defaults]\nsplit = true\n[split]\ntcp_ports = [80, \"9-1\"]",
+        "11:18: split.tcp_ports.1: `9-1` is empty: 9 is above 1",
+    ),
+    (
+        "[defaults]\nsplit = true\n[split]\nmtcp = true",
+        "11:1: split.mtcp: unknown key `mtcp`; did you mean `mptcp`?",
+    ),
+    ("[[rule]]\nsplit = true", "9:1: split: unknown key `split`"),
+];
+
+#[test]
+fn splits_that_say_nothing_or_nonsense_are_refused() {
+    for (text, expected) in SPLIT {
+        let refused = refusal(text);
+        let expected = format!("t.toml:{expected}");
+        assert!(refused.starts_with(&expected), "{refused}\nnot\n{expected}");
+    }
+}

@@ -206,6 +206,27 @@ fn strict_port_has_strict_rules_unless_they_pass_or_observe() {
 }
 
 #[test]
+fn ports_are_split_as_their_tenant_or_the_defaults_say() {
+    let text = "[defaults]\nsplit = true\n\
+                [split]\ncongestion_control = \"bbr\"\ntcp_ports = [\"85-99\", 80, \"81-90\"]\n\
+                [[tenant]]\nname = \"a\"\nports = \"v\"\n\
+                [[tenant]]\nname = \"b\"\nports = \"w\"\nsplit = false\n\
+                [[rule]]\nport = \"x\"\nlaw = \"ecn\"\n";
+    let policy = Policy::parse("t.toml", text).unwrap();
+    let is_split = |port| policy.plan_for(&[port]).unwrap().settings.split;
+    assert_eq!(["v", "w", "x"].map(is_split), [true, false, true]);
+    assert_eq!(policy.split.congestion_control.as_deref(), Some("bbr"));
+    assert!(!policy.split.mptcp && !policy.split.inbound);
+    let ports: Vec<String> = policy
+        .split
+        .tcp_ports
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(ports, ["80-99"]);
+}
+
+#[test]
 fn rules_inherit_the_defaults_that_their_law_uses() {
     let text = "[defaults]\nlaw = \"dctcp\"\nlegacy_only = false\nshare = 2\n\
                 parameters = { beta = 0.5, guard = 3, target = \"9us\" }\n\

@@ -1,0 +1,367 @@
+//! Split connections: one process of `uc split` splits those of all ports with `split = true`. Whatever
+//! becomes of it, the ports' programs go on, and new connections pass unsplit until it runs again.
+//!
+//! The process reads what to split from its standard input, again at each change, and applies that to
+//! new connections. So neither a new policy nor a new port resets a connection; and when no port is
+//! split any more, the process ends once the last split connection has.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::ChildStdin;
+use std::time::{Duration, Instant};
+
+use uc_client::state::SplitState;
+use uc_split::{PortRange, Setup, SplitError, Status, interfaces};
+
+use crate::desired::Wanted;
+use crate::links::Link;
+use crate::process::Process;
+
+/// How often the process is asked for its numbers.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is asked whether it does already what it was told.
+const LOOK_SOON: Duration = Duration::from_millis(100);
+/// A process that answers nothing for so long is killed.
+const SILENT_MOST: Duration = Duration::from_secs(30);
+
+/// The ports to be split, by name, each with the interface by which IP sees its packets, or the reason
+/// why it doesn't.
+type Places = BTreeMap<String, Result<String, String>>;
+
+/// The process, and what it is to split.
+#[derive(Debug)]
+pub struct Splits {
+    enabled: bool,
+    process: Process,
+    stdin: Option<ChildStdin>,
+    /// What the policy wants.
+    wanted: (Places, uc_policy::Split),
+    /// What the process was told last, or is to be told when it starts.
+    told: Setup,
+    /// Ports of the interfaces in `told`.
+    ports: Vec<String>,
+    refused: BTreeMap<String, String>,
+    /// The answer of the process, and when it was heard or else awaited first.
+    said: Option<Status>,
+    heard: Instant,
+    /// The process of somebody else that has the place.
+    taken: Option<String>,
+}
+
+impl Splits {
+    /// Creates the splits of a host, of which none has started.
+    pub fn new() -> Self {
+        Self {
+            enabled: true,
+            process: Process::new("uc split"),
+            stdin: None,
+            wanted: Default::default(),
+            told: Setup::default(),
+            ports: Vec::new(),
+            refused: BTreeMap::new(),
+            said: None,
+            heard: Instant::now(),
+            taken: None,
+        }
+    }
+
+    /// An agent that doesn't stay can't look after the process.
+    pub fn disable(&mut self) {
+        self.enabled = false;
+    }
+
+    /// Returns the longest time between two calls of [`Splits::look_after`].
+    pub fn interval(&self) -> Duration {
+        match self.process.pid() {
+            None if self.told.interfaces.is_empty() => Duration::MAX,
+            Some(_) if self.in_force().is_none() => LOOK_SOON,
+            _ => LOOK_EVERY,
+        }
+    }
+
+    /// Splits the connections of these ports from now on. What can't work is refused before anything
+    /// changes, and tried again with each call.
+    pub fn want(
+        &mut self,
+        desired: &BTreeMap<u32, Wanted>,
+        links: &[Link],
+        policy: &uc_policy::Split,
+    ) {
+        let wanted = (places(desired, links), policy.clone());
+        if !self.enabled || (wanted == self.wanted && self.refused.is_empty()) {
+            return;
+        }
+        let before = std::mem::take(&mut self.refused);
+        self.wanted = wanted;
+        match fit(&self.wanted.0, setup(policy)) {
+            Ok(fit) => {
+                self.refused = fit.refused;
+                self.ports = fit.ports;
+                self.tell(fit.setup);
+            }
+            Err(error) => {
+                let refuse = |port: &String| (port.clone(), error.to_string());
+                self.refused = self.wanted.0.keys().map(refuse).collect();
+            }
+        }
+        if self.refused != before {
+            for (port, why) in &self.refused {
+                tracing::error!(port, why, "connections are not split as the policy wants");
+            }
+        }
+    }
+
+    fn tell(&mut self, setup: Setup) {
+        if setup == self.told {
+            return;
+        }
+        self.told = setup;
+        self.heard = Instant::now();
+        if self.process.pid().is_some() {
+            self.write();
+        }
+    }
+
+    /// Writes what is to be split; a process that can't read it ends, which is noticed.
+    fn write(&mut self) {
+        let (Some(stdin), Ok(mut line)) = (&mut self.stdin, serde_json::to_string(&self.told))
+        else {
+            return;
+        };
+        line.push('\n');
+        let _written = stdin.write_all(line.as_bytes());
+        tracing::info!(ports = ?self.ports, pid = self.process.pid(), "new connections are split");
+    }
+
+    /// Starts the process when it is due, hears what it does, and ends it when it has nothing to do.
+    pub fn look_after(&mut self) {
+        let is_due = self.process.look();
+        let is_wanted = !self.told.interfaces.is_empty();
+        if is_due && is_wanted {
+            self.heard = Instant::now();
+            self.stdin = self.process.start(|command| {
+                command.args(["split", "--settings-on-stdin"]);
+            });
+            self.write();
+        }
+        (self.said, self.taken) = (None, None);
+        if !is_wanted && self.process.pid().is_none() {
+            return;
+        }
+        match Status::ask() {
+            Ok(status) if Some(status.pid) == self.process.pid() => {
+                self.heard = Instant::now();
+                self.said = Some(status);
+            }
+            Ok(other) => {
+                let pid = other.pid.to_string();
+                self.taken = Some(SplitError::Taken { pid }.to_string());
+            }
+            Err(_) if self.heard.elapsed() > SILENT_MOST => {
+                let seconds = SILENT_MOST.as_secs();
+                let why = format!("`uc split` did not answer for {seconds} s, and was killed");
+                self.process.kill(why);
+            }
+            Err(_) => {}
+        }
+        let is_idle = |status: &Status| status.totals.open == 0;
+        if !is_wanted && self.in_force().is_some_and(is_idle) {
+            self.end();
+        }
+    }
+
+    /// Ends the process; connections that are split are reset.
+    pub fn end(&mut self) {
+        if self.process.pid().is_some() {
+            tracing::info!("no connection is split any more");
+        }
+        self.process.end();
+        (self.stdin, self.said) = (None, None);
+    }
+
+    /// Returns what the process said, if it does what it was told last.
+    fn in_force(&self) -> Option<&Status> {
+        self.said.as_ref().filter(|said| said.setup == self.told)
+    }
+
+    /// Returns the state; `None` if there is nothing to split and nothing is.
+    pub fn state(&self) -> Option<SplitState> {
+        let is_nothing = self.told.interfaces.is_empty() && self.refused.is_empty();
+        if is_nothing && self.process.pid().is_none() {
+            return None;
+        }
+        let error = self.taken.clone();
+        Some(SplitState {
+            ports: self.ports.clone(),
+            refused: self.refused.clone(),
+            process: self.in_force().cloned(),
+            starts: self.process.starts(),
+            error: error.or_else(|| self.process.error().map(str::to_owned)),
+        })
+    }
+}
+
+/// Returns the setup of the policy, without interfaces.
+fn setup(policy: &uc_policy::Split) -> Setup {
+    let range = |range: &uc_policy::range::PortRange| PortRange {
+        first: range.first,
+        last: range.last,
+    };
+    Setup {
+        interfaces: Vec::new(),
+        tcp_ports: policy.tcp_ports.iter().map(range).collect(),
+        inbound: policy.inbound,
+        congestion_control: policy.congestion_control.clone(),
+        mptcp: policy.mptcp,
+    }
+}
+
+/// Returns where IP sees the packets of each port that is to be split: at the port itself, or at the bridge
+/// that it belongs to, whose ports can only be split together.
+fn places(desired: &BTreeMap<u32, Wanted>, links: &[Link]) -> Places {
+    let is_split = |index| {
+        let port: Option<&Wanted> = desired.get(&index);
+        port.is_some_and(|port| port.split && !port.held)
+    };
+    let by_index: BTreeMap<u32, &Link> = links.iter().map(|link| (link.ifindex, link)).collect();
+    // A port of each bridge that is not split.
+    let mut whole: BTreeMap<u32, &str> = BTreeMap::new();
+    for link in links.iter().filter(|link| !is_split(link.ifindex)) {
+        whole.extend(link.master.map(|master| (master, link.name.as_str())));
+    }
+    let place = |index: &u32, name: &str| {
+        let master = by_index.get(index).and_then(|link| link.master);
+        let master = master.and_then(|master| by_index.get(&master));
+        let Some(bridge) = master.filter(|master| master.is_bridge) else {
+            return Ok(name.to_owned());
+        };
+        match whole.get(&bridge.ifindex) {
+            None => Ok(bridge.name.clone()),
+            Some(other) => Err(format!(
+                "it is a port of bridge '{0}', whose port '{other}' is not split, and IP sees the packets of \
+                 all of them at '{0}': split all ports of the bridge, or take '{name}' from it and route to it",
+                bridge.name
+            )),
+        }
+    };
+    let split = desired.iter().filter(|(index, _)| is_split(**index));
+    split
+        .map(|(index, port)| (port.name.clone(), place(index, &port.name)))
+        .collect()
+}
+
+/// What this host can do of what the policy wants.
+struct Fit {
+    /// The setup, with the interfaces that can be split.
+    setup: Setup,
+    /// Names of their ports.
+    ports: Vec<String>,
+    /// Ports that can't be split, each with the reason.
+    refused: BTreeMap<String, String>,
+}
+
+/// Returns what this host can do of it.
+///
+/// # Errors
+/// What keeps this host from splitting any port so.
+fn fit(places: &Places, mut setup: Setup) -> Result<Fit, SplitError> {
+    setup.interfaces = places.values().flatten().cloned().collect();
+    setup.interfaces.sort();
+    setup.interfaces.dedup();
+    if setup.interfaces.is_empty() {
+        setup = Setup::default();
+    } else {
+        uc_split::check_host(&setup)?;
+    }
+    let unfit = interfaces::refused(&setup.interfaces)?;
+    setup.interfaces.retain(|name| !unfit.contains_key(name));
+    if setup.interfaces.is_empty() {
+        setup = Setup::default();
+    }
+    let (mut ports, mut refused) = (Vec::new(), BTreeMap::new());
+    for (port, place) in places {
+        let why = match place {
+            Ok(interface) => unfit.get(interface).map(ToString::to_string),
+            Err(why) => Some(why.clone()),
+        };
+        match why {
+            None => ports.push(port.clone()),
+            Some(why) => {
+                refused.insert(port.clone(), why);
+            }
+        }
+    }
+    Ok(Fit {
+        setup,
+        ports,
+        refused,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use uc_port::PortPlan;
+
+    use super::*;
+
+    /// Ports that are to be split, by index and name.
+    fn desired(ports: &[(u32, &str, bool)]) -> BTreeMap<u32, Wanted> {
+        let wanted = |(index, name, split): &(u32, &str, bool)| {
+            let wanted = Wanted {
+                name: (*name).to_owned(),
+                matched: (*name).to_owned(),
+                tenant: None,
+                rules: 1,
+                plan: PortPlan::default(),
+                start: None,
+                split: *split,
+                held: false,
+            };
+            (*index, wanted)
+        };
+        ports.iter().map(wanted).collect()
+    }
+
+    fn link(ifindex: u32, name: &str, master: Option<u32>) -> Link {
+        Link {
+            ifindex,
+            name: name.to_owned(),
+            is_bridge: name.starts_with("br"),
+            master,
+            ..Link::default()
+        }
+    }
+
+    #[test]
+    fn ports_of_a_bridge_are_split_together_or_refused() {
+        let links = [
+            link(1, "br0", None),
+            link(2, "a", Some(1)),
+            link(3, "b", Some(1)),
+            link(4, "c", None),
+            link(5, "red", None),
+            link(6, "d", Some(5)),
+        ];
+        let all = [
+            (2, "a", true),
+            (3, "b", true),
+            (4, "c", true),
+            (6, "d", true),
+        ];
+        let at = |places: &Places, port: &str| places[port].clone();
+        let found = places(&desired(&all), &links);
+        let at_all = ["a", "b", "c", "d"].map(|port| at(&found, port).unwrap());
+        assert_eq!(at_all, ["br0", "br0", "c", "d"]);
+        let mut some = desired(&[(2, "a", true), (3, "b", false), (4, "c", true)]);
+        let found = places(&some, &links);
+        let why = at(&found, "a").unwrap_err();
+        assert!(
+            why.contains("port of bridge 'br0', whose port 'b' is not"),
+            "{why}"
+        );
+        assert_eq!(at(&found, "c").unwrap(), "c");
+        assert_eq!(found.len(), 2);
+        some.get_mut(&4).unwrap().held = true;
+        assert_eq!(places(&some, &links).len(), 1);
+    }
+}
