@@ -9,7 +9,8 @@
 //! - [`PortPlan`]: an operator's settings of a port, by [`Rule`]s; [`PortView`]: the port's state;
 //! - [`PortCoupling`]: which flows of a port share windows; [`GroupView`]: the groups that result;
 //! - [`Event`], [`Passed`]: a flow's history, and the flows that pass;
-//! - [`FlowView`], [`Counters`]: the flow table and the packet counters.
+//! - [`FlowView`], [`Counters`]: the flow table and the packet counters;
+//! - [`Netlink`]: requests to the kernel about what is not BPF.
 
 mod ahead;
 mod attach;
@@ -53,6 +54,7 @@ pub use events::{Agreed, Closing, Event, EventKind, Passed};
 pub use flows::FlowView;
 pub use interfaces::{interface_index, is_bridge};
 pub use locks::{LOCKS_FOLDER, lock_file};
+pub use netlink::Netlink;
 pub use numbers::LAYOUT;
 pub use object::ProgramObject;
 pub use plans::check_plan;

@@ -1,9 +1,11 @@
-//! Requests to the kernel over netlink, one at a time: qdiscs, filters, links and routes.
+//! Requests to the kernel over netlink, one at a time: qdiscs, filters, links, routes and, for other
+//! crates, any other kind.
 
 use std::io;
 
-use netlink_packet_core::{DecodeError, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_core::{
+    NLM_F_REQUEST, NetlinkDeserializable, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+};
 use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -18,13 +20,26 @@ const ANSWER_BYTES: usize = 32 << 10;
 /// Alignment of messages (linux/netlink.h).
 const ALIGN: usize = 4;
 
-/// A netlink socket for one request at a time, in the calling thread's network namespace.
-pub(crate) struct Netlink(Socket);
+/// A netlink socket for one request at a time. It belongs to the network namespace of the thread that
+/// opened it, whichever thread asks later.
+#[derive(Debug)]
+pub struct Netlink(Socket);
 
 impl Netlink {
-    /// Opens a socket.
-    pub(crate) fn open() -> io::Result<Self> {
-        let socket = Socket::new(NETLINK_ROUTE)?;
+    /// Opens a socket for [`netlink_packet_route::RouteNetlinkMessage`]s.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open() -> io::Result<Self> {
+        Self::open_for(NETLINK_ROUTE)
+    }
+
+    /// Opens a socket of this netlink protocol (`netlink_sys::protocols`).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open_for(protocol: isize) -> io::Result<Self> {
+        let socket = Socket::new(protocol)?;
         setsockopt(
             &socket,
             sockopt::ReceiveTimeout,
@@ -33,12 +48,15 @@ impl Netlink {
         Ok(Self(socket))
     }
 
-    /// Sends a request, and returns the answers when the kernel reports their end.
-    pub(crate) fn ask(
-        &self,
-        question: RouteNetlinkMessage,
-        flags: u16,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+    /// Sends a request, and returns the answers when the kernel reports their end. `flags` ask for such
+    /// a report: `NLM_F_ACK` or `NLM_F_DUMP`.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn ask<M>(&self, question: M, flags: u16) -> io::Result<Vec<M>>
+    where
+        M: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<M>>,
+    {
         let mut message = NetlinkMessage::from(question);
         message.header.flags = NLM_F_REQUEST | flags;
         message.finalize();
@@ -58,10 +76,13 @@ impl Netlink {
 }
 
 /// Parses messages into `answers`; returns whether the last answer was among them.
-fn read_answers(mut bytes: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
-    let unreadable = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
+fn read_answers<M: NetlinkDeserializable>(
+    mut bytes: &[u8],
+    answers: &mut Vec<M>,
+) -> io::Result<bool> {
     while !bytes.is_empty() {
-        let message = NetlinkMessage::deserialize(bytes).map_err(unreadable)?;
+        let message = NetlinkMessage::<M>::deserialize(bytes)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         match message.payload {
             // Both end with a status: an error, or success.
             NetlinkPayload::Done(done) if done.code < 0 => {
@@ -80,6 +101,7 @@ fn read_answers(mut bytes: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io:
 
 #[cfg(test)]
 mod tests {
+    use netlink_packet_route::RouteNetlinkMessage;
     use netlink_packet_route::link::LinkMessage;
 
     use super::*;
@@ -109,7 +131,7 @@ mod tests {
 
     #[test]
     fn answers_end_with_a_status_and_a_truncated_one_is_an_error() {
-        let mut answers = Vec::new();
+        let mut answers: Vec<RouteNetlinkMessage> = Vec::new();
         assert!(!read_answers(&link(7), &mut answers).unwrap());
         let done = message(Payload::Done(Default::default()));
         assert!(read_answers(&[link(3), done].concat(), &mut answers).unwrap());
