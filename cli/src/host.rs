@@ -21,4 +21,5 @@ pub mod seen;
 pub mod split;
 pub mod status;
 pub mod top;
+mod truth;
 pub mod watch;

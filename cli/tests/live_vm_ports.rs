@@ -58,4 +58,5 @@ fn everything_inside_a_guest() {
     timed("all detached", || ports::detach(&running));
     timed("all finished", || running.finish());
     guests::load();
+    timed("the truth of a container", || guests::tell_the_truth(&site));
 }

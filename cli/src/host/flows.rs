@@ -7,6 +7,7 @@ use clap::Args;
 use uc_port::{PortCoupling, Store};
 
 use crate::host::seen::{Filter, FlowRow, GroupRow, Order, Seen, rates};
+use crate::host::truth;
 
 /// Show ports, translated flows and packet counters.
 #[derive(Args)]
@@ -26,6 +27,11 @@ pub struct Flows {
     #[arg(long, value_name = "MILLISECONDS", num_args = 0..=1, default_missing_value = "1000",
           value_parser = clap::value_parser!(u64).range(10..=60_000))]
     rates: Option<u64>,
+    /// Show the kernel's own congestion window, slow-start threshold and round-trip time of each
+    /// guest's socket beside those of the flow's shadow, where the guest is a container: a port that
+    /// is a veth, whose other end is in a network namespace of this host
+    #[arg(long)]
+    truth: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -47,6 +53,9 @@ impl Flows {
         seen.flows.retain(|flow| filter.shows(flow));
         self.sort.sort(&mut seen.flows);
         seen.flows.truncate(self.limit.unwrap_or(usize::MAX));
+        if self.truth {
+            truth::read(&store, &mut seen)?;
+        }
         if self.json {
             outln!("{}", serde_json::to_string_pretty(&seen)?);
         } else {
@@ -75,6 +84,10 @@ fn print_seen(seen: &Seen) {
     };
     let names: Vec<String> = seen.ports.iter().map(name).collect();
     outln!("ports: {}\n", names.join(", "));
+    if let Some(summary) = &seen.truth {
+        truth::print(&seen.flows, summary);
+        return;
+    }
     print_flows(&seen.flows);
     print_groups(&seen.groups);
     outln!("\n{:>12}  packets by reason", "");

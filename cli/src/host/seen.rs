@@ -6,6 +6,8 @@ pub mod filter;
 pub mod flow;
 pub mod order;
 pub mod rates;
+pub mod shadow;
+pub mod truth;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use crate::host::ports::port_name;
 pub use filter::Filter;
 pub use flow::{FlowRow, Limit};
 pub use order::Order;
+pub use truth::TruthSummary;
 
 /// The whole state, in a stable form: fields are added, none is renamed or removed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -33,6 +36,9 @@ pub struct Seen {
     pub groups: Vec<GroupRow>,
     /// Packets since the programs were loaded, by reason.
     pub packets: Vec<PacketRow>,
+    /// How far the flows' shadows are from the kernel's values, if these were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truth: Option<TruthSummary>,
 }
 
 /// An attached port.
@@ -124,6 +130,7 @@ impl Seen {
                 .map(|group| group_row(group, &attached))
                 .collect(),
             packets: packet_rows(&programs.counters()?),
+            truth: None,
             ports: attached
                 .into_iter()
                 .map(|port| {

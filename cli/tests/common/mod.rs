@@ -19,6 +19,7 @@ pub mod rules;
 pub mod sandbox;
 pub mod seccomp;
 pub mod transfer;
+pub mod truth;
 pub mod uc;
 pub mod watcher;
 

@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use uc_core::{Flow, Law, Policy, consts};
+use uc_core::{Flow, Law, consts};
 use uc_port::FlowView;
+
+use super::shadow::window_bytes;
+use super::truth::TruthRow;
 
 /// A flow of the table. Windows count from the last acknowledged byte.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,6 +67,9 @@ pub struct FlowRow {
     pub sent_bits_per_s: Option<u64>,
     /// Data that the guest acknowledged, in bit/s, if measured.
     pub received_bits_per_s: Option<u64>,
+    /// The kernel's values of the guest's socket, if they were asked for and there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truth: Option<TruthRow>,
     /// Sequence number up to which the guest's data was acknowledged.
     #[serde(skip)]
     pub snd_una: u32,
@@ -142,16 +148,6 @@ pub fn name(port: &str, guest: SocketAddr, remote: SocketAddr) -> String {
     format!("{port} {guest} {remote}")
 }
 
-/// Returns the law's window in bytes; `None` if only the law itself, from outside the tree, can read it.
-fn window_bytes(flow: &Flow) -> Option<u32> {
-    let law = Law::of(&flow.policy).of_same_window()?;
-    let policy = Policy {
-        law: law.number(),
-        ..flow.policy
-    };
-    Some(uc_core::window_bytes(&Flow { policy, ..*flow }))
-}
-
 impl FlowRow {
     /// Makes the row of a flow on the port `port`; `share_bytes` is its share of a group's window.
     pub fn new(flow: &FlowView, port: String, share_bytes: Option<u64>) -> FlowRow {
@@ -186,6 +182,7 @@ impl FlowRow {
             limit: Limit::of(state),
             sent_bits_per_s: None,
             received_bits_per_s: None,
+            truth: None,
             snd_una: state.snd_una,
             echoed_ack: state.echoed_ack,
         }
@@ -194,6 +191,8 @@ impl FlowRow {
 
 #[cfg(test)]
 mod tests {
+    use uc_core::Policy;
+
     use super::*;
 
     /// Builds a flow under way whose guest has used `flight` of `given` bytes.

@@ -1,0 +1,170 @@
+//! The kernel's values of guests' sockets beside those of the flows' shadows, and their ratios.
+
+use serde::{Deserialize, Serialize};
+
+use super::shadow::Values;
+
+/// A flow's socket in the guest's network namespace, and the flow's shadow at the same moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TruthRow {
+    /// Name of the socket's congestion control.
+    pub congestion_control: String,
+    /// The socket's congestion window in segments, as `ss -i` prints it.
+    pub cwnd_segments: u32,
+    /// Maximum payload of the socket's segments.
+    pub mss_bytes: u32,
+    /// The socket's retransmission timeout in microseconds.
+    pub rto_us: u32,
+    /// The socket's values, from the kernel.
+    pub kernel: Values,
+    /// The shadow's values.
+    pub shadow: Values,
+    /// The shadow's values ÷ the kernel's.
+    pub ratio: Ratios,
+}
+
+/// Quotients of two ends' values; `None` where one lacks the value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ratios {
+    /// Quotient of the congestion windows.
+    pub cwnd: Option<f64>,
+    /// Quotient of the slow-start thresholds.
+    pub ssthresh: Option<f64>,
+    /// Quotient of the smoothed round-trip times.
+    pub srtt: Option<f64>,
+}
+
+impl Ratios {
+    /// Divides one end's values by the other's.
+    pub fn of(dividend: &Values, divisor: &Values) -> Ratios {
+        let windows = |a: Option<u64>, b: Option<u64>| ratio(a? as f64, b? as f64);
+        let times = |a: Option<u32>, b: Option<u32>| ratio(a?.into(), b?.into());
+        Ratios {
+            cwnd: windows(dividend.cwnd_bytes, divisor.cwnd_bytes),
+            ssthresh: windows(dividend.ssthresh_bytes, divisor.ssthresh_bytes),
+            srtt: times(dividend.srtt_us, divisor.srtt_us),
+        }
+    }
+}
+
+fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
+    (divisor > 0.0).then(|| dividend / divisor)
+}
+
+/// How far the shadows are from the kernel, over all flows that are shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TruthSummary {
+    /// Flows whose socket was found.
+    pub flows: usize,
+    /// Ratios of the congestion windows.
+    pub cwnd: Option<Spread>,
+    /// Ratios of the slow-start thresholds.
+    pub ssthresh: Option<Spread>,
+    /// Ratios of the smoothed round-trip times.
+    pub srtt: Option<Spread>,
+    /// Ports whose guests' sockets can't be read.
+    pub absent: Vec<AbsentRow>,
+}
+
+/// Ratios of several flows: shadow ÷ kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Number of flows that have the ratio.
+    pub flows: usize,
+    /// The median; of an even number the greater of the two in the middle.
+    pub median: f64,
+    /// The ratio that differs most from 1, by factor: 0.5 as much as 2.
+    pub worst: f64,
+    /// Name of the flow that has the worst.
+    pub worst_flow: String,
+}
+
+/// A port whose guests' sockets can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbsentRow {
+    /// The port's name.
+    pub port: String,
+    /// The reason, in words.
+    pub why: String,
+}
+
+impl Spread {
+    /// Sums up ratios, each with its flow's name; `None` if there is none.
+    fn of(mut ratios: Vec<(f64, &str)>) -> Option<Spread> {
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let factor = |ratio: f64| ratio.max(1.0 / ratio);
+        let (worst, flow) = *ratios
+            .iter()
+            .max_by(|a, b| factor(a.0).total_cmp(&factor(b.0)))?;
+        Some(Spread {
+            flows: ratios.len(),
+            median: ratios[ratios.len() / 2].0,
+            worst,
+            worst_flow: flow.to_owned(),
+        })
+    }
+}
+
+impl TruthSummary {
+    /// Sums up the flows with these names.
+    pub fn of<'a>(
+        rows: impl Iterator<Item = (&'a str, &'a TruthRow)> + Clone,
+        absent: Vec<AbsentRow>,
+    ) -> TruthSummary {
+        let spread = |ratio: fn(&Ratios) -> Option<f64>| {
+            let named = rows.clone();
+            Spread::of(
+                named
+                    .filter_map(|(name, row)| Some((ratio(&row.ratio)?, name)))
+                    .collect(),
+            )
+        };
+        TruthSummary {
+            flows: rows.clone().count(),
+            cwnd: spread(|ratio| ratio.cwnd),
+            ssthresh: spread(|ratio| ratio.ssthresh),
+            srtt: spread(|ratio| ratio.srtt),
+            absent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(cwnd_bytes: u64, srtt_us: u32) -> Values {
+        Values {
+            cwnd_bytes: Some(cwnd_bytes),
+            ssthresh_bytes: None,
+            srtt_us: Some(srtt_us),
+        }
+    }
+
+    #[test]
+    fn ratios_divide_by_what_the_kernel_knows() {
+        let ratio = Ratios::of(&values(500, 300), &values(1000, 100));
+        assert_eq!(
+            (ratio.cwnd, ratio.ssthresh, ratio.srtt),
+            (Some(0.5), None, Some(3.0))
+        );
+        assert_eq!(
+            Ratios::of(&values(500, 300), &values(0, 0)),
+            Ratios::default()
+        );
+    }
+
+    #[test]
+    fn worst_ratio_is_the_farthest_factor_in_either_direction() {
+        let of = |ratios: &[f64]| {
+            Spread::of(ratios.iter().map(|ratio| (*ratio, "flow")).collect()).unwrap()
+        };
+        assert_eq!(
+            (of(&[0.25, 1.0, 3.0]).median, of(&[0.25, 1.0, 3.0]).worst),
+            (1.0, 0.25)
+        );
+        assert_eq!(of(&[5.0, 0.25, 1.1]).worst, 5.0);
+        assert_eq!(of(&[1.0]).flows, 1);
+        assert_eq!(Spread::of(Vec::new()), None);
+    }
+}
