@@ -63,6 +63,25 @@ pub enum GuestError {
         /// Path where it was expected.
         path: PathBuf,
     },
+    /// The path is no control group.
+    #[error(
+        "{path} is no folder of a control group of the unified hierarchy (cgroup2), such as \
+         /sys/fs/cgroup/system.slice/docker-ID.scope; `cat /proc/PID/cgroup` prints a container's \
+         below the hierarchy's mount point"
+    )]
+    NotACgroup {
+        /// Path that the user gave.
+        path: PathBuf,
+    },
+    /// The path is a control group of version 1.
+    #[error(
+        "{path} is a control group of version 1, which takes no programs for sockets; name the group's \
+         folder in the unified hierarchy (cgroup2), or boot with systemd.unified_cgroup_hierarchy=1"
+    )]
+    CgroupV1 {
+        /// Path that the user gave.
+        path: PathBuf,
+    },
     /// The congestion control is loaded already.
     #[error("{name} is loaded already; unload it first: uc guest unload {name}")]
     Loaded {

@@ -10,6 +10,7 @@
 //! network namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
 
 mod across;
+mod cgroup;
 mod clock;
 mod control;
 mod couple;
@@ -18,6 +19,7 @@ mod dctcp;
 mod error;
 mod groups;
 mod netns;
+mod pins;
 mod pvtcp;
 mod store;
 

@@ -1,18 +1,16 @@
 //! PVTCP as BPF programs, without the kernel module: `guest/pvtcp.bpf.c`.
 
-use std::fs;
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
-use nix::sys::statfs::statfs;
-use zerocopy::{FromBytes, IntoBytes};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use zerocopy::IntoBytes;
 
+use crate::cgroup::Cgroup;
 use crate::control::{map_of, quieten};
 use crate::error::{GuestError, Linux};
-use crate::groups::from_bytes;
 use crate::layout::{uc_pvtcp_counts, uc_pvtcp_policy, uc_pvtcp_stalls};
+use crate::pins;
 
 /// The object that clang compiled from `guest/pvtcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pvtcp.bpf.o"));
@@ -22,11 +20,6 @@ const TICK: &str = "uc_pvtcp_tick";
 const SOCKET: &str = "uc_pvtcp_socket";
 /// Maps that are pinned beside the two programs' links, from which others read the state.
 const SHOWN: [&str; 3] = ["policies", "stalls", "counts"];
-/// Mount points of the unified hierarchy of control groups: alone, or beside the version 1
-/// hierarchies.
-const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// The `f_type` of the unified hierarchy (linux/magic.h).
-const CGROUP2_MAGIC: i64 = 0x6367_7270;
 /// Minimum delay of a tick that counts as a stall, whatever the minimum RTO.
 const LATE_LEAST: Duration = Duration::from_millis(1);
 
@@ -103,13 +96,9 @@ impl Pvtcp {
     /// Loads and attaches both programs.
     ///
     /// # Errors
-    /// [`GuestError::NoCgroups`], and the errors of loading programs.
+    /// The refusal of a folder that is no control group, and the errors of loading programs.
     pub fn attach(policy: &LeastTimeout, cgroup: Option<&Path>) -> Result<Self, GuestError> {
-        let cgroup = match cgroup {
-            Some(given) if is_unified(given) => given.to_owned(),
-            Some(given) => return Err(no_cgroups(given)),
-            None => find_cgroups()?,
-        };
+        let cgroup = Cgroup::open(cgroup)?;
         let failed = |error| GuestError::from_loading("load PVTCP's programs", &error, NEEDED);
         quieten();
         let open = ObjectBuilder::default()
@@ -120,20 +109,15 @@ impl Pvtcp {
         let policies = map_of(&object, "policies")?;
         let written = policies.update(&[0; 4], raw.as_bytes(), MapFlags::ANY);
         written.map_err(|error| GuestError::from_libbpf("write its policy", &error))?;
-        let folder = fs::File::open(&cgroup);
-        let action = || format!("open {}", cgroup.display());
-        let folder = folder.map_err(|error| GuestError::from_kernel(action(), error))?;
         let attach = |name: &'static str| {
-            let failed = |error| GuestError::from_loading(format!("attach {name}"), &error, NEEDED);
             let mut programs = object.progs_mut();
             let program = programs.find(|program| program.name() == name);
             let program = program.ok_or_else(|| crate::control::missing(name))?;
-            let link = if name == SOCKET {
-                program.attach_cgroup(folder.as_raw_fd())
-            } else {
-                program.attach()
-            };
-            Ok((name, link.map_err(failed)?))
+            if name == SOCKET {
+                return Ok((name, cgroup.attach(&program, NEEDED)?));
+            }
+            let failed = |error| GuestError::from_loading(format!("attach {name}"), &error, NEEDED);
+            Ok((name, program.attach().map_err(failed)?))
         };
         let links = [attach(TICK)?, attach(SOCKET)?];
         Ok(Self { object, links })
@@ -141,28 +125,14 @@ impl Pvtcp {
 
     /// Pins the links, and the maps from which others read the state.
     pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), GuestError> {
-        let failed = |path: &Path| {
-            let action = format!("pin {}", path.display());
-            move |error| GuestError::from_libbpf(action, &error)
-        };
-        for (name, link) in &mut self.links {
-            let path = folder.join(name);
-            link.pin(&path).map_err(failed(&path))?;
-        }
-        for name in SHOWN {
-            let path = folder.join(name);
-            map_of(&self.object, name)?
-                .pin(&path)
-                .map_err(failed(&path))?;
-        }
-        Ok(())
+        pins::pin(folder, &mut self.links, &self.object, &SHOWN)
     }
 
     /// Returns the state of the PVTCP that is pinned in this folder.
     pub(crate) fn state_at(folder: &Path) -> Result<LeastTimeoutState, GuestError> {
-        let policy: uc_pvtcp_policy = read(&folder.join("policies"))?;
-        let stalls: uc_pvtcp_stalls = read(&folder.join("stalls"))?;
-        let counts: uc_pvtcp_counts = read(&folder.join("counts"))?;
+        let policy: uc_pvtcp_policy = pins::read(&folder.join("policies"))?;
+        let stalls: uc_pvtcp_stalls = pins::read(&folder.join("stalls"))?;
+        let counts: uc_pvtcp_counts = pins::read(&folder.join("counts"))?;
         Ok(LeastTimeoutState {
             policy: LeastTimeout {
                 least: Duration::from_micros(policy.least_us.into()),
@@ -178,31 +148,6 @@ impl Pvtcp {
             refused: counts.refused,
         })
     }
-}
-
-fn read<T: FromBytes>(path: &Path) -> Result<T, GuestError> {
-    let action = || format!("read {}", path.display());
-    let failed = |error| GuestError::from_libbpf(action(), &error);
-    let map = MapHandle::from_pinned_path(path).map_err(failed)?;
-    let found = map.lookup(&[0; 4], MapFlags::ANY).map_err(failed)?;
-    let value = found.and_then(|bytes| from_bytes(&bytes));
-    value.ok_or_else(|| crate::control::missing(&action()))
-}
-
-fn is_unified(path: &Path) -> bool {
-    statfs(path).is_ok_and(|status| status.filesystem_type().0 == CGROUP2_MAGIC)
-}
-
-fn find_cgroups() -> Result<PathBuf, GuestError> {
-    let places = CGROUPS.map(Path::new);
-    let found = places.into_iter().find(|place| is_unified(place));
-    found
-        .map(Path::to_owned)
-        .ok_or_else(|| no_cgroups(places[0]))
-}
-
-fn no_cgroups(path: &Path) -> GuestError {
-    GuestError::NoCgroups { path: path.into() }
 }
 
 #[cfg(test)]
