@@ -22,4 +22,5 @@ pub mod split;
 pub mod status;
 pub mod top;
 mod truth;
+pub mod tune;
 pub mod watch;

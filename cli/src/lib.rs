@@ -14,7 +14,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::{
     agent, check, confirm, couple, explain, flows, full, given, guest, law, ports, split, status,
-    top, watch,
+    top, tune, watch,
 };
 use crate::research::{compare, demo, merge, packetdrill, reproduce, run, verify};
 
@@ -48,6 +48,7 @@ enum Command {
     Guest(guest::Guest),
     Couple(couple::Couple),
     Split(split::Split),
+    Tune(tune::Tune),
     Watch(watch::Watch),
     #[command(hide = true)]
     Manual(manual::Manual),
@@ -83,6 +84,7 @@ impl Arguments {
             Command::Guest(guest) => guest.execute(),
             Command::Couple(couple) => couple.execute(),
             Command::Split(split) => split.execute(),
+            Command::Tune(tune) => tune.execute(),
             Command::Watch(watch) => watch.execute(),
             Command::Manual(manual) => manual.execute(Arguments::command()),
             Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),

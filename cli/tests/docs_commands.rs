@@ -200,6 +200,11 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "fn live_vm_guests_send_through_translated_ports_and_stop_during_stalls",
     ),
     (
+        "uc tune",
+        "cli/tests/live_tune.rs",
+        "fn live_tuned_connections_have_the_settings_and_others_are_untouched",
+    ),
+    (
         "uc split",
         "cli/tests/live_split.rs",
         "fn live_only_the_named_tcp_ports_are_split_and_a_drain_waits_for_their_end",

@@ -59,4 +59,5 @@ fn everything_inside_a_guest() {
     timed("all finished", || running.finish());
     guests::load();
     timed("the truth of a container", || guests::tell_the_truth(&site));
+    guests::tune();
 }

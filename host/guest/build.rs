@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 /// What this crate writes into maps.
-const WRITTEN: [&str; 5] = [
+const WRITTEN: [&str; 6] = [
     "uc_ctrl_group_key",
     "uc_ctrl_policy",
     "uc_ccc_policy",
     "uc_ctrl_weight_key",
     "uc_pvtcp_policy",
+    "uc_tune_settings",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for folder in ["bpf", "guest", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
-    for name in ["dctcp", "ctrltcp", "pvtcp"] {
+    for name in ["dctcp", "ctrltcp", "pvtcp", "tune"] {
         compile(&guest, &out, name)?;
     }
 
@@ -28,8 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .header(guest.join("dctcp.h").to_string_lossy())
         .header(guest.join("ctrltcp.h").to_string_lossy())
         .header(guest.join("pvtcp.h").to_string_lossy())
-        .allowlist_type("uc_dctcp|uc_ctrl.*|uc_pvtcp.*")
-        .allowlist_var("UC_PVTCP_.*")
+        .header(guest.join("tune.h").to_string_lossy())
+        .allowlist_type("uc_dctcp|uc_ctrl.*|uc_pvtcp.*|uc_tune_.*")
+        .allowlist_var("UC_PVTCP_.*|UC_TUNE_.*")
         // these two are the core's, and have their Rust face there
         .blocklist_type("uc_ccc|uc_ccc_link")
         .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))

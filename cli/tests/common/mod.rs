@@ -20,6 +20,7 @@ pub mod sandbox;
 pub mod seccomp;
 pub mod transfer;
 pub mod truth;
+pub mod tuned;
 pub mod uc;
 pub mod watcher;
 

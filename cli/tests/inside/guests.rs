@@ -1,5 +1,5 @@
 //! `uc guest`: loads a congestion control if the kernel supports it; otherwise refuses with a
-//! message. What `uc flows --truth` reads of a container.
+//! message. `uc tune`, and what `uc flows --truth` reads of a container.
 
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, so
 use super::site::{Site, port};
 use super::{kernel, timed, uc};
 use crate::common::truth::{assert_truth, info, rested};
+use crate::common::tuned::{self, Group};
 use crate::common::uc::{refusal, success};
 use uc_vm::image::MODULES;
 
@@ -36,6 +37,21 @@ pub fn load() {
     assert_eq!(success(uc(&["guest", "list"])), "uc_dctcp\n");
     success(uc(&["guest", "unload", "--all"]));
     assert!(!can_be_chosen("uc_dctcp"));
+}
+
+/// Tunes the connections of a control group.
+pub fn tune() {
+    if !tuned::can_be_tuned() {
+        return;
+    }
+    let Some(group) = Group::make("tune") else {
+        return;
+    };
+    let uc = |words: &[&str]| uc(&[&["tune"], words].concat());
+    let pins = Path::new("/sys/fs/bpf/undercurrent-tune");
+    timed("tune", || {
+        tuned::assert_tuning_holds(&tuned::namespace(), group, uc, pins);
+    });
 }
 
 /// Compares what `uc flows --truth` tells of a tenant's socket with the socket's own TCP_INFO.

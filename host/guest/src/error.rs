@@ -82,6 +82,41 @@ pub enum GuestError {
         /// Path that the user gave.
         path: PathBuf,
     },
+    /// The control group, or one within it or around it, is tuned already.
+    #[error("{path} can't be tuned: {other} is; remove that first: uc tune {other} --remove")]
+    Tuned {
+        /// Path that the user gave.
+        path: PathBuf,
+        /// Path of the group that is tuned.
+        other: PathBuf,
+    },
+    /// The control group is not tuned.
+    #[error("{path} is not tuned; `uc tune --status` shows those that are")]
+    NotTuned {
+        /// Path that the user gave.
+        path: PathBuf,
+    },
+    /// The kernel has no such congestion control.
+    #[error("this kernel has no congestion control '{name}'; it has {available}")]
+    UnknownControl {
+        /// The requested name.
+        name: String,
+        /// Names that it has.
+        available: String,
+    },
+    /// A minimum RTO that the kernel would refuse.
+    #[error(
+        "a minimum RTO of {asked_ms} ms is out of this kernel's range: two ticks, {least_ms} ms, to \
+         {most_ms} ms"
+    )]
+    RtoMin {
+        /// The requested time.
+        asked_ms: u128,
+        /// The least time, rounded up.
+        least_ms: u128,
+        /// The most.
+        most_ms: u128,
+    },
     /// The congestion control is loaded already.
     #[error("{name} is loaded already; unload it first: uc guest unload {name}")]
     Loaded {

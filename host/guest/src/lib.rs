@@ -4,6 +4,8 @@
 //! - [`Ctrltcp`]: Reno and CUBIC whose connections share windows (ctrlTCP), and their [`Groups`];
 //! - [`Pvtcp`]: minimum RTOs that follow the stalls of the guest's CPUs;
 //! - [`Across`]: the groups' channel to a host that couples its guests;
+//! - [`Tuning`]: congestion control, initial window and minimum RTO of a container's connections, and
+//!   [`Tunings`], those that are pinned;
 //! - [`Store`]: the pins in bpffs, with which a congestion control outlives the process.
 //!
 //! A congestion control belongs to the whole machine: registered once, it can be chosen in every
@@ -22,6 +24,8 @@ mod netns;
 mod pins;
 mod pvtcp;
 mod store;
+mod tune;
+mod tunings;
 
 pub use across::Across;
 pub use couple::{Alone, CoupleEvent, couple};
@@ -32,6 +36,8 @@ pub use groups::{GroupState, Groups, GuestState};
 pub use netns::{cookie, cookie_at};
 pub use pvtcp::{LeastTimeout, LeastTimeoutState, Pvtcp};
 pub use store::Store;
+pub use tune::{Tuning, TuningState};
+pub use tunings::Tunings;
 
 /// What bindgen makes of the state in `guest/`.
 mod layout {

@@ -4,8 +4,9 @@
 //! controls of that name while one of them is registered. `/sys/fs/bpf/undercurrent-pvtcp/`
 //! contains PVTCP's two programs and the maps of its state.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::statfs;
@@ -45,7 +46,7 @@ impl Store {
     /// [`GuestError`]; nothing stays pinned then.
     pub fn load_dctcp(&self, name: &str) -> Result<(), GuestError> {
         check_name(name)?;
-        self.check_bpffs()?;
+        check_bpffs(&self.folder)?;
         let mut dctcp = Dctcp::register(name)?;
         make(&self.folder)?;
         dctcp.pin(&self.pin_of(name))
@@ -62,7 +63,7 @@ impl Store {
         policy: &CouplingPolicy,
     ) -> Result<Vec<String>, GuestError> {
         check_beginning(name, Ctrltcp::LONGEST_ENDING)?;
-        self.check_bpffs()?;
+        check_bpffs(&self.folder)?;
         let mut ctrltcp = Ctrltcp::register(name, policy)?;
         for folder in [&self.folder, &self.groups, &self.groups_of(name)] {
             make(folder)?;
@@ -116,7 +117,7 @@ impl Store {
         policy: &LeastTimeout,
         cgroup: Option<&Path>,
     ) -> Result<(), GuestError> {
-        self.check_bpffs()?;
+        check_bpffs(&self.folder)?;
         if self.pvtcp.exists() {
             let name = Pvtcp::NAME.into();
             return Err(GuestError::Loaded { name });
@@ -197,21 +198,27 @@ impl Store {
     fn groups_of(&self, name: &str) -> PathBuf {
         self.groups.join(name.replace('.', "-"))
     }
+}
 
-    fn check_bpffs(&self) -> Result<(), GuestError> {
-        let parent = self.folder.parent().unwrap_or(Path::new("/"));
-        match statfs(parent) {
-            Ok(status) if status.filesystem_type().0 == BPF_FS_MAGIC => Ok(()),
-            _ => Err(GuestError::NoBpffs {
-                path: parent.to_owned(),
-            }),
-        }
+/// Checks that a folder of pins would lie in a BPF file system.
+pub(crate) fn check_bpffs(folder: &Path) -> Result<(), GuestError> {
+    let parent = folder.parent().unwrap_or(Path::new("/"));
+    match statfs(parent) {
+        Ok(status) if status.filesystem_type().0 == BPF_FS_MAGIC => Ok(()),
+        _ => Err(GuestError::NoBpffs {
+            path: parent.to_owned(),
+        }),
     }
 }
 
 /// Creates a folder unless it exists.
-fn make(folder: &Path) -> Result<(), GuestError> {
-    match fs::create_dir(folder) {
+pub(crate) fn make(folder: &Path) -> Result<(), GuestError> {
+    make_for(folder, 0o777)
+}
+
+/// Creates a folder with these mode bits, less the umask, unless it exists.
+pub(crate) fn make_for(folder: &Path, mode: u32) -> Result<(), GuestError> {
+    match DirBuilder::new().mode(mode).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err(failed("make the folder", folder, error))
         }
@@ -220,7 +227,7 @@ fn make(folder: &Path) -> Result<(), GuestError> {
 }
 
 /// Returns the names pinned in a folder, sorted.
-fn names_in(folder: &Path) -> Result<Vec<String>, GuestError> {
+pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>, GuestError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(|error| failed("look into", folder, error))?,
@@ -234,6 +241,6 @@ fn names_in(folder: &Path) -> Result<Vec<String>, GuestError> {
     Ok(names)
 }
 
-fn failed(action: &str, place: &Path, error: io::Error) -> GuestError {
+pub(crate) fn failed(action: &str, place: &Path, error: io::Error) -> GuestError {
     GuestError::from_kernel(format!("{action} {}", place.display()), error)
 }

@@ -1,0 +1,252 @@
+//! Congestion control, initial window and minimum RTO of a control group's connections:
+//! `guest/tune.bpf.c`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
+use nix::time::{ClockId, clock_getres};
+use zerocopy::IntoBytes;
+
+use crate::cgroup::Cgroup;
+use crate::control::{map_of, missing, quieten};
+use crate::error::{GuestError, Linux};
+use crate::layout::{UC_TUNE_PATH_BYTES, uc_tune_counts, uc_tune_settings};
+use crate::pins;
+use crate::pvtcp::LeastTimeout;
+
+/// The object that clang compiled from `guest/tune.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tune.bpf.o"));
+/// First kernel in which a program may set a socket's minimum RTO.
+const NEEDED: Linux = Linux(5, 10);
+const PROGRAM: &str = "uc_tune_socket";
+const SETTINGS: &str = "settings";
+const COUNTS: &str = "counts";
+/// The fewest ticks of the kernel that a minimum RTO may have (`TCP_TIMEOUT_MIN`).
+const TICKS_LEAST: u32 = 2;
+
+/// Settings of the new connections of a control group; `None`: as without them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Congestion control, as in the sysctl `net.ipv4.tcp_available_congestion_control`.
+    pub congestion_control: Option<String>,
+    /// Congestion window at the start, in segments.
+    pub initial_window_segments: Option<u32>,
+    /// Minimum RTO, from two ticks of the kernel to 200 ms.
+    pub rto_min: Option<Duration>,
+}
+
+/// A tuning and its counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TuningState {
+    /// Path of the control group's folder.
+    pub cgroup: String,
+    /// The settings of the group.
+    pub tuning: Tuning,
+    /// Connections that were opened or accepted since.
+    pub connections: u64,
+    /// How often the kernel refused the congestion control: it was unloaded meanwhile.
+    pub refused_congestion_control: u64,
+    /// How often the kernel refused the initial window: the connection had sent data with its SYN.
+    pub refused_initial_window: u64,
+    /// How often the kernel refused the minimum RTO.
+    pub refused_rto_min: u64,
+}
+
+impl Tuning {
+    /// Checks the settings against this kernel, which may load a congestion control's module.
+    ///
+    /// # Errors
+    /// [`GuestError::UnknownControl`], [`GuestError::RtoMin`].
+    pub fn check(&self) -> Result<(), GuestError> {
+        self.congestion_control
+            .iter()
+            .try_for_each(|name| check_control(name))?;
+        self.rto_min
+            .iter()
+            .try_for_each(|asked| check_rto_min(*asked))
+    }
+
+    fn raw(&self, cgroup: &Path) -> Result<uc_tune_settings, GuestError> {
+        let mut raw = uc_tune_settings {
+            initial_window_segments: self.initial_window_segments.unwrap_or(0),
+            rto_min_us: self.rto_min.map_or(0, |rto| rto.as_micros() as u32),
+            ..uc_tune_settings::default()
+        };
+        let name = self.congestion_control.as_deref().unwrap_or_default();
+        raw.congestion_control[..name.len()].copy_from_slice(name.as_bytes());
+        let path = cgroup.as_os_str().as_encoded_bytes();
+        if path.len() >= UC_TUNE_PATH_BYTES as usize {
+            return Err(GuestError::NotACgroup {
+                path: cgroup.into(),
+            });
+        }
+        raw.cgroup[..path.len()].copy_from_slice(path);
+        Ok(raw)
+    }
+
+    fn of_raw(raw: &uc_tune_settings) -> Self {
+        let rto_min = Duration::from_micros(raw.rto_min_us.into());
+        Self {
+            congestion_control: Some(text(&raw.congestion_control)).filter(|name| !name.is_empty()),
+            initial_window_segments: Some(raw.initial_window_segments).filter(|window| *window > 0),
+            rto_min: Some(rto_min).filter(|rto| !rto.is_zero()),
+        }
+    }
+}
+
+/// Returns the bytes up to the first NUL.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// Checks that a socket here can have the congestion control. A program can't load its module, a socket
+/// of this process can.
+fn check_control(name: &str) -> Result<(), GuestError> {
+    let failed = |errno: nix::Error| GuestError::from_kernel("create a socket", errno.into());
+    let (family, kind) = (AddressFamily::Inet, SockType::Stream);
+    let trial = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).map_err(failed)?;
+    // The kernel cuts a longer name to its first fifteen characters.
+    let fits = (1..crate::layout::UC_TUNE_NAME_BYTES as usize).contains(&name.len());
+    if fits && setsockopt(&trial, sockopt::TcpCongestion, &OsString::from(name)).is_ok() {
+        return Ok(());
+    }
+    let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let available = list.unwrap_or_default();
+    Err(GuestError::UnknownControl {
+        name: name.into(),
+        available: available.split_whitespace().collect::<Vec<_>>().join(", "),
+    })
+}
+
+fn check_rto_min(asked: Duration) -> Result<(), GuestError> {
+    let least = tick()? * TICKS_LEAST;
+    if (least..=LeastTimeout::MOST).contains(&asked) {
+        return Ok(());
+    }
+    Err(GuestError::RtoMin {
+        asked_ms: asked.as_millis(),
+        least_ms: least.as_micros().div_ceil(1000),
+        most_ms: LeastTimeout::MOST.as_millis(),
+    })
+}
+
+/// Returns the time between two ticks of the kernel: the resolution of its coarse clock.
+fn tick() -> Result<Duration, GuestError> {
+    clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
+        .map(Duration::from)
+        .map_err(|errno| GuestError::from_kernel("read the kernel's tick", errno.into()))
+}
+
+/// The program, attached to a control group until it is dropped, or as long as it is pinned.
+#[derive(Debug)]
+pub(crate) struct Tuned {
+    object: Object,
+    links: [(&'static str, Link); 1],
+}
+
+impl Tuned {
+    /// Loads the program and attaches it.
+    pub fn attach(tuning: &Tuning, path: &Path) -> Result<Self, GuestError> {
+        let raw = tuning.raw(path)?;
+        let cgroup = Cgroup::open(Some(path))?;
+        let failed = |error| GuestError::from_loading("load the tuning program", &error, NEEDED);
+        quieten();
+        let open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(failed)?;
+        let object = open.load().map_err(failed)?;
+        let written = map_of(&object, SETTINGS)?.update(&[0; 4], raw.as_bytes(), MapFlags::ANY);
+        written.map_err(|error| GuestError::from_libbpf("write the settings", &error))?;
+        let program = object.progs_mut().find(|program| program.name() == PROGRAM);
+        let program = program.ok_or_else(|| missing(PROGRAM))?;
+        let links = [(PROGRAM, cgroup.attach(&program, NEEDED)?)];
+        Ok(Self { object, links })
+    }
+
+    /// Pins the link, and the maps from which others read the state.
+    pub fn pin(&mut self, folder: &Path) -> Result<(), GuestError> {
+        pins::pin(folder, &mut self.links, &self.object, &[SETTINGS, COUNTS])
+    }
+
+    /// Returns the state of the tuning that is pinned in this folder.
+    pub fn state_at(folder: &Path) -> Result<TuningState, GuestError> {
+        let settings: uc_tune_settings = pins::read(&folder.join(SETTINGS))?;
+        let counts: uc_tune_counts = pins::read(&folder.join(COUNTS))?;
+        Ok(TuningState {
+            cgroup: text(&settings.cgroup),
+            tuning: Tuning::of_raw(&settings),
+            connections: counts.connections,
+            refused_congestion_control: counts.refused_congestion_control,
+            refused_initial_window: counts.refused_initial_window,
+            refused_rto_min: counts.refused_rto_min,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_the_map_and_none_is_told_from_zero() {
+        let tuning = Tuning {
+            congestion_control: Some("fifteen_letters".into()),
+            initial_window_segments: Some(32),
+            rto_min: None,
+        };
+        let raw = tuning.raw(Path::new("/sys/fs/cgroup/a b")).unwrap();
+        assert_eq!(Tuning::of_raw(&raw), tuning);
+        assert_eq!(text(&raw.cgroup), "/sys/fs/cgroup/a b");
+        let none = Tuning::default().raw(Path::new("/")).unwrap();
+        assert_eq!(Tuning::of_raw(&none), Tuning::default());
+        let long = format!("/{}", "x".repeat(UC_TUNE_PATH_BYTES as usize));
+        assert!(tuning.raw(Path::new(&long)).is_err());
+    }
+
+    #[test]
+    fn values_that_the_kernel_would_refuse_are_refused_in_words() {
+        let control = |name: &str| {
+            let congestion_control = Some(name.to_owned());
+            let tuning = Tuning {
+                congestion_control,
+                ..Tuning::default()
+            };
+            tuning.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(control("reno"), Ok(()));
+        for name in ["", "no-such", "reno_and_too_long_a_name"] {
+            let refusal = control(name).unwrap_err();
+            assert!(
+                refusal.contains(&format!("'{name}'")) && refusal.contains("reno"),
+                "{refusal}"
+            );
+        }
+        let rto_min = |rto_min: Duration| {
+            let tuning = Tuning {
+                rto_min: Some(rto_min),
+                ..Tuning::default()
+            };
+            tuning.check().map_err(|error| error.to_string())
+        };
+        let least = tick().unwrap() * TICKS_LEAST;
+        assert_eq!(
+            (rto_min(least), rto_min(LeastTimeout::MOST)),
+            (Ok(()), Ok(()))
+        );
+        for wrong in [least - Duration::from_micros(1), Duration::from_millis(201)] {
+            let refusal = rto_min(wrong).unwrap_err();
+            assert!(
+                refusal.contains("two ticks") && refusal.contains("to 200 ms"),
+                "{refusal}"
+            );
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The tunings of this host. `/sys/fs/bpf/undercurrent-tune/<id>/` contains the program's link and the
+//! maps of its state; the id is that of the control group, which a path that is used again does not
+//! have.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::error::GuestError;
+use crate::store::{check_bpffs, failed, make_for, names_in};
+use crate::tune::{Tuned, Tuning, TuningState};
+
+/// Mode bits of the folders: who could open them could lock them.
+const ROOT_ONLY: u32 = 0o700;
+
+/// The tunings that are pinned, in one folder of bpffs.
+#[derive(Clone, Debug)]
+pub struct Tunings {
+    folder: PathBuf,
+}
+
+impl Default for Tunings {
+    fn default() -> Self {
+        Self {
+            folder: PathBuf::from("/sys/fs/bpf/undercurrent-tune"),
+        }
+    }
+}
+
+impl Tunings {
+    /// Tunes the new connections of a control group's processes, and of groups below it, until it is
+    /// removed, the group ends or the machine restarts. Returns the group's path.
+    ///
+    /// # Errors
+    /// [`GuestError`]; nothing stays pinned then.
+    pub fn add(&self, cgroup: &Path, tuning: &Tuning) -> Result<String, GuestError> {
+        tuning.check()?;
+        let path = fs::canonicalize(cgroup).map_err(|_| GuestError::NotACgroup {
+            path: cgroup.into(),
+        })?;
+        let path = path.as_path();
+        check_bpffs(&self.folder)?;
+        // Refuses a folder that is no control group before anything is made.
+        let mut tuned = Tuned::attach(tuning, path)?;
+        make_for(&self.folder, ROOT_ONLY)?;
+        let _lock = self.lock()?;
+        let pinned = self.check_alone(path).and_then(|()| {
+            let folder = self.folder_of(path)?;
+            make_for(&folder, ROOT_ONLY)?;
+            let pinned = tuned.pin(&folder);
+            if pinned.is_err() {
+                let _the_first_error_counts = fs::remove_dir_all(&folder);
+            }
+            pinned
+        });
+        if pinned.is_err() {
+            self.leave();
+        }
+        pinned.map(|()| path.display().to_string())
+    }
+
+    /// Removes the tuning of a control group, and returns its path. Connections keep what they have.
+    ///
+    /// # Errors
+    /// [`GuestError::NotTuned`], or the kernel's refusal.
+    pub fn remove(&self, cgroup: &Path) -> Result<String, GuestError> {
+        let path = fs::canonicalize(cgroup).unwrap_or_else(|_| cgroup.to_owned());
+        let not_tuned = || GuestError::NotTuned {
+            path: cgroup.into(),
+        };
+        if !self.folder.exists() {
+            return Err(not_tuned());
+        }
+        let _lock = self.lock()?;
+        let all = self.read_all()?.into_iter();
+        let mut found = all.filter(|(_, state)| Path::new(&state.cgroup) == path);
+        let (folder, state) = found.next().ok_or_else(not_tuned)?;
+        remove(&folder)?;
+        self.leave();
+        Ok(state.cgroup)
+    }
+
+    /// Returns all tunings, sorted by path. Removes what is left of control groups that have ended.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn all(&self) -> Result<Vec<TuningState>, GuestError> {
+        if !self.folder.exists() {
+            return Ok(Vec::new());
+        }
+        let _lock = self.lock()?;
+        let mut all: Vec<TuningState> = Vec::new();
+        for (folder, state) in self.read_all()? {
+            let path = Path::new(&state.cgroup);
+            if self.folder_of(path).is_ok_and(|own| own == folder) {
+                all.push(state);
+            } else {
+                remove(&folder)?;
+            }
+        }
+        self.leave();
+        all.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
+        Ok(all)
+    }
+
+    /// Refuses a control group that is tuned already, or lies within one that is, or has one within it:
+    /// of two programs at a socket the outer one would win.
+    fn check_alone(&self, path: &Path) -> Result<(), GuestError> {
+        for (folder, state) in self.read_all()? {
+            let other = Path::new(&state.cgroup);
+            if self.folder_of(other).is_ok_and(|own| own != folder) {
+                remove(&folder)?;
+            } else if path.starts_with(other) || other.starts_with(path) {
+                return Err(GuestError::Tuned {
+                    path: path.into(),
+                    other: other.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns every tuning with its folder, also of control groups that have ended. Removes a folder
+    /// that a killed process has not filled.
+    fn read_all(&self) -> Result<Vec<(PathBuf, TuningState)>, GuestError> {
+        let mut all = Vec::new();
+        for name in names_in(&self.folder)? {
+            let folder = self.folder.join(name);
+            match Tuned::state_at(&folder) {
+                Ok(state) => all.push((folder, state)),
+                Err(error @ GuestError::NotPermitted { .. }) => return Err(error),
+                Err(_) => remove(&folder)?,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the folder of a control group's tuning.
+    fn folder_of(&self, cgroup: &Path) -> Result<PathBuf, GuestError> {
+        let meta = fs::metadata(cgroup).map_err(|error| failed("look at", cgroup, error))?;
+        Ok(self.folder.join(format!("cgroup{}", meta.ino())))
+    }
+
+    /// Waits until no other process changes tunings.
+    fn lock(&self) -> Result<Flock<File>, GuestError> {
+        let open = File::open(&self.folder).map_err(|error| failed("open", &self.folder, error))?;
+        let locked = Flock::lock(open, FlockArg::LockExclusive);
+        locked.map_err(|(_, errno)| failed("lock", &self.folder, io::Error::from(errno)))
+    }
+
+    /// Removes the folder if no tuning is left.
+    fn leave(&self) {
+        let _others_are_left = fs::remove_dir(&self.folder);
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), GuestError> {
+    fs::remove_dir_all(folder).map_err(|error| failed("remove", folder, error))
+}
