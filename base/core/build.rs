@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shims = [
         "shim",
         "shim_coupling",
+        "shim_dupack",
         "shim_hooks",
         "shim_law",
         "shim_rule",

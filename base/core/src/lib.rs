@@ -6,6 +6,7 @@
 
 mod contract;
 pub mod coupling;
+pub mod dupack;
 mod entry;
 pub mod hooks;
 pub mod law;

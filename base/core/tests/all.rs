@@ -29,6 +29,7 @@ mod dctcp;
 mod delay;
 mod delay_guarded;
 mod detach;
+mod dupack;
 mod echo;
 mod fuzz;
 mod garbage;
