@@ -5,6 +5,7 @@ use uc_law::{CouplingRules, Law, Parameters, Profile, StartLaw, Watch, keys};
 
 use crate::application::Application;
 use crate::coupling::Coupling;
+use crate::dupack::Dupack;
 use crate::hypervisor::Hypervisor;
 use crate::network::{Queue, Topology};
 use crate::pattern::Pattern;
@@ -88,6 +89,9 @@ pub struct Guests {
     /// `weight` is a guest's, `priority` a flow's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Coupling>,
+    /// Duplicate ACKs that the ports send when a flow has gone silent; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dupack: Option<Dupack>,
     /// Start law of the flows; if absent, they start as the guests' TCP and the port's law do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_law: Option<StartLaw>,

@@ -1,7 +1,7 @@
 //! The network of an experiment: `[network]` and `[network.queue]`.
 
 use serde::{Deserialize, Serialize};
-use uc_net::{Length, QueueSpec, RedSpec};
+use uc_net::{Fault, FaultRule, Length, QueueSpec, RedSpec};
 
 use crate::units::{BitsPerSec, Bytes, Nanos};
 
@@ -29,6 +29,9 @@ pub struct Network {
     /// other. Default 0s.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub processing: Nanos,
+    /// Probability that a bottleneck loses a packet before its queue. Default 0.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub loss: f64,
     /// Whether guests and servers may segment and coalesce in their interfaces (TSO, GSO, GRO). The
     /// papers turn it off, hence the default false.
     #[serde(default)]
@@ -44,10 +47,25 @@ fn is_zero(time: &Nanos) -> bool {
     time.0 == 0
 }
 
+fn is_never(probability: &f64) -> bool {
+    *probability == 0.0
+}
+
 impl Network {
     /// Returns the rate of the hosts' links.
     pub fn access_rate(&self) -> BitsPerSec {
         self.access_rate.unwrap_or(self.rate)
+    }
+
+    /// Returns the random loss at the bottlenecks as `uc-net` describes it.
+    pub fn fault_rules(&self) -> Vec<FaultRule> {
+        let chance_ppm = (self.loss * 1e6).round() as u32;
+        let rule = (chance_ppm > 0).then_some(FaultRule {
+            chance_ppm,
+            flow: None,
+            fault: Fault::Loss,
+        });
+        rule.into_iter().collect()
     }
 
     /// Returns the bottlenecks' queue as `uc-net` describes it.

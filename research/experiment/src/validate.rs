@@ -4,6 +4,7 @@ mod application;
 mod arms;
 mod case;
 mod coupling;
+mod dupack;
 mod expect;
 mod fault;
 mod hypervisor;

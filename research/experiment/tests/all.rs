@@ -5,6 +5,7 @@ mod common;
 mod committed_files;
 mod comparisons;
 mod couplings;
+mod dupacks;
 mod histograms;
 mod hypervisors;
 mod kept;

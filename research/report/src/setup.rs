@@ -79,9 +79,16 @@ fn network(network: &Network) -> String {
         Nanos::ZERO => String::new(),
         time => format!(" Each host's processor takes {time} for a packet, one after the other."),
     };
+    let loss = match network.loss {
+        0.0 => String::new(),
+        loss => format!(
+            " Bottlenecks lose {} % of the packets at random.",
+            loss * 100.0
+        ),
+    };
     format!(
         "{shape}: {rate}{access}, {delay} a link, so {round_trip} a round trip{longest} when \
-         nothing waits; {family}, {offload} segmentation offload.{processing}"
+         nothing waits; {family}, {offload} segmentation offload.{processing}{loss}"
     )
 }
 
@@ -256,11 +263,14 @@ fn guests(guests: &Guests) -> String {
         .map_or_else(String::new, |stop| format!(", stopping at {stop}"));
     let hypervisor = guests.hypervisor.as_ref();
     let shared = hypervisor.map_or_else(String::new, |hypervisor| format!(", {hypervisor}"));
+    let dupack = guests
+        .dupack
+        .map_or_else(String::new, |dupack| dupack.to_string());
     let pattern = guests.pattern.as_ref().map_or_else(String::new, pattern);
     let carries = application(&guests.application);
     let number = count(guests.count as usize, "guest");
     format!(
-        "{}: {number}{flows}{host}{place}, stack {}{law}{shared}{carries}{pattern}{start}{stop}",
+        "{}: {number}{flows}{host}{place}, stack {}{law}{dupack}{shared}{carries}{pattern}{start}{stop}",
         guests.name, guests.stack
     )
 }

@@ -85,6 +85,16 @@ impl End {
         }
     }
 
+    /// Returns when the end's timer fires: its own, or that of its port's duplicate ACKs.
+    #[inline(always)]
+    pub fn deadline(&self) -> Option<Nanos> {
+        let own = self.connection.deadline();
+        match self.port.as_ref().and_then(Port::dupacks_due) {
+            None => own,
+            Some(due) => Some(own.map_or(due, |own| own.min(due))),
+        }
+    }
+
     /// Returns whether nothing but its port and its instruments sees its packets.
     #[inline]
     pub fn is_plain(&self) -> bool {

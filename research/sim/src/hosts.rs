@@ -24,6 +24,7 @@ use crate::end::{End, Stage};
 use crate::error::SimError;
 use crate::instruments::PacketRtts;
 use crate::packet::{Address, Packet};
+use crate::port::Port;
 use crate::scenario::{FlowPlan, Scenario};
 use crate::start::Starts;
 use crate::timers::{TimerId, Timers};
@@ -268,7 +269,7 @@ impl Hosts {
     #[inline(always)]
     fn settle(&mut self, place: usize, packet: &Packet, is_marked: bool) -> Option<Notice> {
         let end = &mut self.ends[place];
-        self.timers.keep(end.timer, end.connection.deadline());
+        self.timers.keep(end.timer, end.deadline());
         let over = end.settle();
         if is_marked {
             self.note_mark(packet);
@@ -317,10 +318,27 @@ impl Hosts {
             self.couple(place);
             self.start_sends(place);
         }
+        self.send_dupacks(place);
         let end = &mut self.ends[place];
-        self.timers.set(timer, end.connection.deadline());
+        self.timers.set(timer, end.deadline());
         let over = end.settle()?;
         self.notice(place, over)
+    }
+
+    /// Passes the duplicate ACKs that are due now through a port to its guest.
+    fn send_dupacks(&mut self, place: usize) {
+        let now = self.now;
+        let port = self.ends[place].port.as_mut();
+        for _ in 0..port.map_or(0, |port| port.take_dupacks(now)) {
+            let end = &mut self.ends[place];
+            let Some(mut ack) = end.port.as_ref().and_then(Port::dupack) else {
+                return;
+            };
+            let (network, rtts) = (&mut self.network, &mut self.rtts);
+            end.receive(now, &mut ack, network, rtts, &mut self.couplings);
+            self.couple(place);
+            self.start_sends(place);
+        }
     }
 
     /// Returns the notice for a stage that is over.

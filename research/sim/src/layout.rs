@@ -50,7 +50,10 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
         ..LinkSpec::new(network.access_rate(), delay, ample)
     };
     let trunk_delay = network.trunk_delay();
-    let trunk = LinkSpec::new(network.rate, trunk_delay, network.queue_spec());
+    let trunk = LinkSpec {
+        faults: network.fault_rules(),
+        ..LinkSpec::new(network.rate, trunk_delay, network.queue_spec())
+    };
     let hosts = places.len() as u32;
     // Over the access link, the trunks, the other access link; and back.
     let round_trip = |trunks: u64| {
@@ -197,6 +200,7 @@ mod tests {
             delay: Nanos(10_000),
             trunk_delay: Some(Nanos(30_000)),
             processing: Nanos(0),
+            loss: 0.0,
             offload: false,
             family: Family::Ipv4,
             queue: Queue::Droptail {

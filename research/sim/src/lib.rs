@@ -6,7 +6,7 @@
 //! the same record, byte for byte.
 //!
 //! Read in this order:
-//! 1. [`port`]: the C core on a guest's port; [`events`] of its law.
+//! 1. [`port`], [`dupack`]: the C core on a guest's port; [`events`] of its law.
 //! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; the
 //!    [`instruments`] at a sender ([`packet_times`], [`exact`]).
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
@@ -22,6 +22,7 @@ pub mod capture;
 pub mod consolidation;
 pub mod coupling;
 pub mod draw;
+pub mod dupack;
 pub mod end;
 pub mod epochs;
 pub mod error;

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uc_core::watch::StartPolicy;
-use uc_core::{Policy, consts};
+use uc_core::{Policy, consts, dupack};
 use uc_experiment::{
-    Case, Experiment, Guests, Hypervisor, Law, Parameters, Profile, Stack, StartLaw,
+    Case, Dupack, Experiment, Guests, Hypervisor, Law, Parameters, Profile, Stack, StartLaw,
 };
 use uc_law::policy;
 use uc_net::random::Stream;
@@ -189,6 +190,7 @@ impl<'a> Planner<'a> {
         }
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
+        let dupacks = group.dupack.map(dupack_policy);
         let start_policy = group
             .start_law
             .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network))
@@ -224,6 +226,7 @@ impl<'a> Planner<'a> {
                     guest_config: Arc::clone(&guest_config),
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
+                    dupacks,
                     receiver_policy: self.receiver_policy,
                     start_policy,
                     membership,
@@ -281,6 +284,15 @@ fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
         },
         ..policy(law, profile, &group.parameters)
     }
+}
+
+/// Returns the policy of the duplicate ACKs that ports send.
+fn dupack_policy(settings: Dupack) -> dupack::Policy {
+    let duration = |time: Nanos| Duration::from_nanos(time.0);
+    dupack::Policy::new(
+        settings.least.map_or(dupack::Policy::LEAST, duration),
+        settings.short_tails.map(duration),
+    )
 }
 
 /// Returns the policy of the receivers' ports.

@@ -6,12 +6,14 @@
 //! every connection of a guest passes through a port of its own; the bounded table, and the behaviour
 //! of a full one, belong to the kernel platform.
 
+use uc_core::dupack;
 use uc_core::slot::{Share, Slot};
 use uc_core::{Core, Edit, Flow, Policy, Reason, Running, consts};
 use uc_experiment::LawEvent;
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Options, Segment, flags};
 
+use crate::dupack::{Dupacks, segment};
 use crate::events::{Events, Noted};
 
 /// The core on one connection of one guest.
@@ -19,8 +21,10 @@ use crate::events::{Events, Noted};
 pub struct Port<C = Running> {
     slot: Slot<C>,
     /// Segments by the code of their reason.
-    counts: Vec<u64>,
+    counts: Box<[u64]>,
     events: Events,
+    /// Duplicate ACKs to the guest; `None`: it sends none.
+    dupacks: Option<Box<Dupacks>>,
 }
 
 impl Port {
@@ -44,9 +48,34 @@ impl<C: Core> Port<C> {
     fn with_slot(slot: Slot<C>) -> Port<C> {
         Port {
             slot,
-            counts: vec![0; Reason::all().count()],
+            counts: vec![0; Reason::all().count()].into(),
             events: Events::default(),
+            dupacks: None,
         }
+    }
+
+    /// Makes the port send its guest duplicate ACKs when the flow has gone silent.
+    pub fn send_dupacks(&mut self, policy: dupack::Policy) {
+        self.dupacks = Some(Box::new(Dupacks::new(policy)));
+    }
+
+    /// Returns when duplicate ACKs are due if nothing passes until then.
+    #[inline]
+    pub fn dupacks_due(&self) -> Option<Nanos> {
+        self.dupacks.as_ref()?.due(self.flow()?)
+    }
+
+    /// Returns how many duplicate ACKs the guest is to get now: segments of [`Port::dupack`].
+    pub fn take_dupacks(&mut self, now: Nanos) -> u32 {
+        match (&mut self.dupacks, self.slot.flow()) {
+            (Some(dupacks), Some(flow)) => dupacks.take(flow, now),
+            _ => 0,
+        }
+    }
+
+    /// Returns a duplicate ACK for the guest, which passes the port like one from the network.
+    pub fn dupack(&self) -> Option<Segment> {
+        self.flow().map(segment)
     }
 
     /// Passes a segment from the guest to the network; edits it in place.

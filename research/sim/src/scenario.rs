@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use uc_core::Policy;
+use uc_core::dupack;
 use uc_core::watch::StartPolicy;
 use uc_experiment::application::Sizes;
 use uc_experiment::{Guests, Pattern};
@@ -52,6 +53,8 @@ pub struct FlowPlan {
     pub receiver_config: Arc<Config>,
     /// Policy of the guest's port; `None`: a port without the core.
     pub policy: Option<Policy>,
+    /// Policy of the duplicate ACKs that the guest's port sends; `None`: it sends none.
+    pub dupacks: Option<dupack::Policy>,
     /// Policy of the receivers' ports; `None`: ports without the core.
     pub receiver_policy: Option<Policy>,
     /// Start policy at both ends, if the start law is `watch`.

@@ -109,6 +109,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
             guest_config: Arc::clone(&config),
             receiver_config: config,
             policy: None,
+            dupacks: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

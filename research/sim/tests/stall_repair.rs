@@ -79,6 +79,7 @@ fn scenario(pvtcp: Option<Policy>) -> Scenario {
             guest_config: Arc::clone(&config),
             receiver_config: config,
             policy: None,
+            dupacks: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

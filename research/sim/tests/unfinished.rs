@@ -34,6 +34,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
             guest_config: Arc::new(config),
             receiver_config: Arc::new(receiver),
             policy: None,
+            dupacks: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

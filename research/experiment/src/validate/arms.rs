@@ -205,6 +205,9 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
     if network.processing.0 > 0 {
         return Err(only("network.processing", "processing", &[Arm::Sim]));
     }
+    if network.loss > 0.0 {
+        return Err(only("network.loss", "random loss", &[Arm::Sim]));
+    }
     for (name, stack) in &experiment.stacks {
         if let Some(key) = stack.simulated_keys().first() {
             return Err(only(format!("stack.{name}.{key}"), key, &[Arm::Sim]));
@@ -227,6 +230,9 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
     }
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
+        if guests.dupack.is_some() {
+            return Err(only(format!("{key}.dupack"), "dupack", &[Arm::Sim]));
+        }
         let is_incast = matches!(guests.application, Application::Incast { .. });
         if guests.application != Application::Bulk && !is_web(guests) && !is_incast {
             let what = format!("the application {}", guests.application.name());

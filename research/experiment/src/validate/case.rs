@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::application::check_application;
 use super::coupling::check_coupling;
+use super::dupack::check_dupack;
 use super::fault::{Check, check_name, ensure, fault};
 use super::hypervisor::check_hypervisors;
 use super::network::check_queue;
@@ -114,6 +115,7 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     }
     check_stack_name(&format!("{key}.stack"), &guests.stack, experiment)?;
     check_parameters(key, guests)?;
+    check_dupack(key, guests)?;
     check_start_law(key, guests)?;
     check_application(&format!("{key}.application"), &guests.application)?;
     check_times(key, guests, experiment)

@@ -11,6 +11,10 @@ pub(super) fn check_network(network: &Network) -> Check {
     };
     rate("network.rate", network.rate.0)?;
     rate("network.access_rate", network.access_rate().0)?;
+    ensure((0.0..1.0).contains(&network.loss), "network.loss", || {
+        let loss = network.loss;
+        format!("{loss} is no probability below 1; give for example 0.02")
+    })?;
     check_topology(network)?;
     check_queue("network.queue", &network.queue)
 }

@@ -72,6 +72,7 @@ impl Field {
             guest_config: Arc::clone(&config),
             receiver_config: Arc::clone(&config),
             policy: None,
+            dupacks: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

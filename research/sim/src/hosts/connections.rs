@@ -87,6 +87,9 @@ impl Hosts {
             let share = plan.membership.map_or(0, |at| at.priority);
             end.port = Some(Port::sharing(policy, share));
         }
+        if let (Some(port), Some(policy)) = (&mut end.port, plan.dupacks) {
+            port.send_dupacks(policy);
+        }
         let coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
         if is_coupled {
             end.coupled = coupled;

@@ -37,7 +37,7 @@ impl Hosts {
             end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
                 tcp.send(now, &mut out)
             });
-            self.timers.keep(end.timer, end.connection.deadline());
+            self.timers.keep(end.timer, end.deadline());
             self.start_sends(place);
         }
     }

@@ -19,7 +19,7 @@ impl Hosts {
     #[inline]
     pub(super) fn due(&self, place: usize) -> Option<Nanos> {
         let end = &self.ends[place];
-        let deadline = end.connection.deadline()?;
+        let deadline = end.deadline()?;
         match &end.resident {
             None => Some(deadline),
             Some(resident) => Some(self.machines.all[resident.machine].due(deadline)),
