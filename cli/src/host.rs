@@ -5,6 +5,7 @@ pub mod check;
 pub mod confirm;
 pub mod couple;
 pub mod coupling;
+pub mod dupack;
 pub mod explain;
 pub mod flows;
 pub mod full;

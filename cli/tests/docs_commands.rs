@@ -205,6 +205,11 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "fn live_tuned_connections_have_the_settings_and_others_are_untouched",
     ),
     (
+        "uc dupack",
+        "cli/tests/live_dupack.rs",
+        "fn live_lost_windows_are_repaired_by_fast_retransmits_and_without_dupack_by_the_timer",
+    ),
+    (
         "uc split",
         "cli/tests/live_split.rs",
         "fn live_only_the_named_tcp_ports_are_split_and_a_drain_waits_for_their_end",

@@ -121,10 +121,20 @@ impl Programs {
     /// Returns all flows of all ports. Flows added or removed meanwhile may be missed.
     pub fn flows(&self) -> Result<Vec<FlowView>, PortError> {
         let mut flows = Vec::new();
-        for_each(&self.maps.flows, READ, |key, value| {
-            flows.extend(view(key, value));
-        })?;
+        self.each_flow(|flow| flows.push(flow))?;
         Ok(flows)
+    }
+
+    /// Calls `see` with each flow of all ports. Flows added or removed meanwhile may be missed.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn each_flow(&self, mut see: impl FnMut(FlowView)) -> Result<(), PortError> {
+        for_each(&self.maps.flows, READ, |key, value| {
+            if let Some(flow) = view(key, value) {
+                see(flow);
+            }
+        })
     }
 
     /// Returns one flow; `None` if the table has none with these ends.
