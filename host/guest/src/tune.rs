@@ -176,6 +176,13 @@ impl Tuned {
         pins::pin(folder, &mut self.links, &self.object, &[SETTINGS, COUNTS])
     }
 
+    /// Returns whether all is pinned in this folder that [`Tuned::pin`] pins.
+    pub fn is_whole(folder: &Path) -> bool {
+        [PROGRAM, SETTINGS, COUNTS]
+            .iter()
+            .all(|name| folder.join(name).exists())
+    }
+
     /// Returns the state of the tuning that is pinned in this folder.
     pub fn state_at(folder: &Path) -> Result<TuningState, GuestError> {
         let settings: uc_tune_settings = pins::read(&folder.join(SETTINGS))?;

@@ -49,6 +49,13 @@ impl Tunings {
         let _lock = self.lock()?;
         let pinned = self.check_alone(path).and_then(|()| {
             let folder = self.folder_of(path)?;
+            // The same group by another path, or a mount of it elsewhere.
+            if folder.exists() {
+                return Err(GuestError::Tuned {
+                    path: path.into(),
+                    other: path.into(),
+                });
+            }
             make_for(&folder, ROOT_ONLY)?;
             let pinned = tuned.pin(&folder);
             if pinned.is_err() {
@@ -94,11 +101,10 @@ impl Tunings {
         let _lock = self.lock()?;
         let mut all: Vec<TuningState> = Vec::new();
         for (folder, state) in self.read_all()? {
-            let path = Path::new(&state.cgroup);
-            if self.folder_of(path).is_ok_and(|own| own == folder) {
-                all.push(state);
-            } else {
+            if self.has_ended(&folder, &state) {
                 remove(&folder)?;
+            } else {
+                all.push(state);
             }
         }
         self.leave();
@@ -111,7 +117,7 @@ impl Tunings {
     fn check_alone(&self, path: &Path) -> Result<(), GuestError> {
         for (folder, state) in self.read_all()? {
             let other = Path::new(&state.cgroup);
-            if self.folder_of(other).is_ok_and(|own| own != folder) {
+            if self.has_ended(&folder, &state) {
                 remove(&folder)?;
             } else if path.starts_with(other) || other.starts_with(path) {
                 return Err(GuestError::Tuned {
@@ -131,11 +137,18 @@ impl Tunings {
             let folder = self.folder.join(name);
             match Tuned::state_at(&folder) {
                 Ok(state) => all.push((folder, state)),
-                Err(error @ GuestError::NotPermitted { .. }) => return Err(error),
-                Err(_) => remove(&folder)?,
+                Err(_) if !Tuned::is_whole(&folder) => remove(&folder)?,
+                Err(error) => return Err(error),
             }
         }
         Ok(all)
+    }
+
+    /// Returns whether the control group of this tuning has ended: its path is gone, or another group's.
+    /// The link does not say so, since sockets keep an ended group alive.
+    fn has_ended(&self, folder: &Path, state: &TuningState) -> bool {
+        let own = self.folder_of(Path::new(&state.cgroup));
+        own.map_or(true, |own| own != folder)
     }
 
     /// Returns the folder of a control group's tuning.
