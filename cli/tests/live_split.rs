@@ -4,17 +4,19 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use common::bench::wait_until;
+use common::bench::{raw_socket, wait_until};
 use common::by_hand;
 use common::ends::{PATIENCE, is_reset, listen, open, receive, reset, send};
-use common::routed::{Routed, path};
+use common::routed::{Routed, ip, path};
 use common::sandbox::Sandbox;
 use common::transfer::{End, Transfer};
 use common::uc::success;
 use common::{live_with, live_with_controls};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::errno::Errno;
+use nix::sys::socket::{SockaddrStorage, bind, connect, setsockopt, sockopt};
 use uc_guest::Dctcp;
 use uc_lab::pattern::Pattern;
 
@@ -389,6 +391,51 @@ fn live_outer_connections_run_the_named_congestion_control_also_one_in_bpf() {
         let found = outer.split_whitespace().any(|word| word == name);
         assert!(found, "{name}: {outer}");
         drop(ends);
+        split.end();
+    }
+}
+
+#[test]
+fn live_connections_from_forged_addresses_are_not_answered_by_the_host() {
+    if !live_with(&["ip", "nft", "ss"]) {
+        return;
+    }
+    for (is_ipv6, forged) in [(false, "10.99.0.1"), (true, "fd99::1")] {
+        let net = Routed::build(&[None], 1);
+        // Otherwise the kernel itself may drop packets of forged addresses.
+        let off = [
+            ("net.ipv4.conf.all.rp_filter", "0".into()),
+            ("net.ipv4.conf.port0.rp_filter", "0".into()),
+        ];
+        net.host.set_sysctls(&off).unwrap();
+        let split = net.split(&[]);
+        let listener = listen(&net.server, Routed::server(0, is_ipv6, 80));
+        ip(&net.guest, &format!("address add {forged} dev lo"));
+        // Otherwise the host tells the server that nobody is there.
+        ip(&net.host, &format!("route add blackhole {forged}"));
+        let address = SocketAddr::new(forged.parse().unwrap(), 0);
+        let family = if is_ipv6 {
+            libc::AF_INET6
+        } else {
+            libc::AF_INET
+        };
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+        let socket = raw_socket(&net.guest, family, kind, 0);
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(address)).unwrap();
+        let to = SockaddrStorage::from(listener.local_addr().unwrap());
+        assert_eq!(connect(socket.as_raw_fd(), &to), Err(Errno::EINPROGRESS));
+        // It passes unsplit, so the server itself answers, to where nobody is.
+        wait_until("the server sees the forged address", || {
+            let mut half_open = net.server.command("ss");
+            half_open.args(["-Htn", "state", "syn-recv"]);
+            success(half_open).contains(forged)
+        });
+        let (guest, server) = open(&net.guest, &listener);
+        assert_eq!(
+            server.peer_addr().unwrap().ip(),
+            guest.local_addr().unwrap().ip()
+        );
+        assert_eq!(net.total("split"), 1);
         split.end();
     }
 }

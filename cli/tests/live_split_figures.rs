@@ -218,7 +218,8 @@ fn live_ten_thousand_connections_take_less_than_a_gigabyte() {
     let net = Routed::build(&[None], 1);
     let server = listener(&net.server, Routed::server(0, false, 80), 0);
     let to = server.local_addr().unwrap();
-    let split = net.split(&["--guest-max", "10000"]);
+    let all = connections.to_string();
+    let split = net.split(&["--connections-max", &all, "--guest-max", &all]);
     let read = |file: &str| std::fs::read_to_string(file).unwrap();
     let resident = || number(&read(&format!("/proc/{}/status", split.id())), "VmRSS:") << 10;
     let slab = || number(&read("/proc/meminfo"), "Slab:") << 10;

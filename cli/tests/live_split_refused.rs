@@ -2,13 +2,17 @@
 
 mod common;
 
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 
 use common::ends::{listen, open, receive, send};
 use common::live_with;
 use common::process::Process;
 use common::routed::{Routed, ip};
 use common::uc::{AS_NOBODY, for_everybody, refusal, success};
+
+const NOBODY: u32 = 65_534;
 
 /// Checks that no table and no rule of routing is left.
 fn is_clean(net: &Routed) {
@@ -144,4 +148,36 @@ fn live_bridge_with_the_gateways_address_is_split_unless_a_filter_takes_its_pack
         refusal(net.uc(&["split", "br0"]), &["bridge 'br0'", filter, "to 0"]);
         is_clean(&net);
     }
+}
+
+/// Returns the socket by which `uc split` is asked, bound by a user without rights: anybody may.
+fn bound_by_nobody(net: &Routed) -> UnixListener {
+    let bind = || {
+        // SAFETY: the system call changes the user of the calling thread only, which ends after it.
+        let done = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+        assert_eq!(done, 0);
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(b"undercurrent/split").unwrap())
+    };
+    let bound = net.host.enter(|| std::thread::spawn(bind).join().unwrap());
+    bound.unwrap().unwrap()
+}
+
+#[test]
+fn live_socket_that_another_user_has_taken_is_named_and_nothing_waits_for_it() {
+    if !live_with(&["ip", "nft"]) {
+        return;
+    }
+    let net = Routed::build(&[None], 1);
+    let taken = bound_by_nobody(&net);
+    let user = format!("user {NOBODY}");
+    for arguments in [
+        ["split", "port0"],
+        ["split", "--status"],
+        ["split", "--clean"],
+    ] {
+        refusal(net.uc(&arguments), &[&user, "end that process"]);
+    }
+    is_clean(&net);
+    drop(taken);
+    net.split(&[]).end();
 }

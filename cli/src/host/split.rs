@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use uc_split::{CAVEAT, Limits, PortRange, Setup, Split as Running, Status, clean};
+use uc_split::{CAVEAT, Limits, PortRange, Setup, Split as Running, SplitError, Status, clean};
 
 use crate::research::batch::cancel_on_signal;
 
@@ -131,11 +131,14 @@ impl Split {
     }
 
     fn clean_up(&self) -> Result<bool> {
-        if let Ok(status) = Status::ask() {
-            anyhow::bail!(
+        match Status::ask() {
+            Err(SplitError::Nobody) => {}
+            Ok(status) => anyhow::bail!(
                 "`uc split` (process {}) runs here and uses its table and route: end it first",
                 status.pid
-            );
+            ),
+            // It may run, and lose its table.
+            Err(error) => return Err(error).context("nothing is removed"),
         }
         let found = clean()?;
         if self.json {

@@ -84,6 +84,16 @@ pub enum SplitError {
         /// The setting of the module br_netfilter.
         sysctl: &'static str,
     },
+    /// The kernel would take packets with our mark for forged ones.
+    #[error(
+        "the kernel checks where packets of interface '{name}' come from, and does so with their mark, so it \
+         would drop those of split connections: set the sysctls net.ipv4.conf.all.src_valid_mark and \
+         net.ipv4.conf.{name}.src_valid_mark to 0, or both rp_filter"
+    )]
+    SourceMark {
+        /// The interface.
+        name: String,
+    },
     /// The interface is part of something else than a bridge.
     #[error(
         "interface '{name}' belongs to '{master}' ({kind}), which takes its packets: name an interface \

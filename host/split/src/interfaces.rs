@@ -14,6 +14,10 @@ const BRIDGE_FILTERS: [&str; 2] = [
     "net.bridge.bridge-nf-call-ip6tables",
 ];
 
+/// Settings by which the kernel checks where a packet came from, and by which it does so with its mark: the
+/// route of our mark leads to this host, so it would drop the packets of split connections.
+const SOURCE_CHECKS: [&str; 2] = ["rp_filter", "src_valid_mark"];
+
 /// A row of `ip -json -details address show`.
 #[derive(Deserialize)]
 struct Link {
@@ -51,10 +55,28 @@ pub fn refused(names: &[String]) -> Result<BTreeMap<String, SplitError>, SplitEr
     let text = programs::ip(&["-json", "-details", "address", "show"])?.map_err(failed)?;
     let links: Vec<Link> =
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-    let refused = names
-        .iter()
-        .filter_map(|name| Some((name.clone(), check(name, &links, filter).err()?)));
+    let refused = names.iter().filter_map(|name| {
+        let checked = check(name, &links, filter).and_then(|()| check_source(name, setting));
+        Some((name.clone(), checked.err()?))
+    });
     Ok(refused.collect())
+}
+
+/// Returns a setting of IPv4 on an interface, or on `all`; 0 if it can't be read.
+fn setting(interface: &str, name: &str) -> u32 {
+    let path = format!("/proc/sys/net/ipv4/conf/{interface}/{name}");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+/// Checks that the kernel does not take the packets of split connections for forged ones. The greater of
+/// an interface's setting and that of `all` is in force.
+fn check_source(name: &str, setting: impl Fn(&str, &str) -> u32) -> Result<(), SplitError> {
+    let is_on = |what: &&str| setting(name, what).max(setting("all", what)) > 0;
+    match SOURCE_CHECKS.iter().all(is_on) {
+        true => Err(SplitError::SourceMark { name: name.into() }),
+        false => Ok(()),
+    }
 }
 
 /// Returns the setting by which a filter takes bridges' packets here, if one does.
@@ -141,6 +163,17 @@ mod tests {
             let error = check(name, filter).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
+        let marked = |on: &'static [(&str, &str)]| {
+            let setting = move |at: &str, what: &str| u32::from(on.contains(&(at, what)));
+            check_source("tap2", setting).map_err(|error| error.to_string())
+        };
+        assert_eq!(marked(&[("all", "src_valid_mark")]), Ok(()));
+        assert_eq!(
+            marked(&[("tap2", "rp_filter"), ("tap3", "src_valid_mark")]),
+            Ok(())
+        );
+        let error = marked(&[("tap2", "rp_filter"), ("all", "src_valid_mark")]).unwrap_err();
+        assert!(error.contains("src_valid_mark"), "{error}");
         assert_eq!(check("tap2", Some(BRIDGE_FILTERS[0])), Ok(()));
         assert_eq!(check("br1", None), Ok(()));
     }

@@ -2,14 +2,17 @@
 //! kernel frees when the process ends, however it does. It answers each connection with the status.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket, sockopt,
+};
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +22,12 @@ use crate::setup::{Limits, Setup};
 
 /// Name of the socket. Abstract names belong to a network namespace.
 const NAME: &[u8] = b"undercurrent/split";
-/// Longest time for which a process that asks may take to read its answer.
+/// Longest time for which a process that asks may take to read its answer, and for which it waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Most bytes of an answer.
+const ANSWER_MOST: u64 = 1 << 20;
+/// Pause after a connection that could not be accepted, for instance for want of descriptors.
+const REST: Duration = Duration::from_millis(100);
 
 /// What is split, and how much was.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,15 +58,9 @@ impl Status {
     /// Asks the process that splits in this network namespace.
     ///
     /// # Errors
-    /// [`SplitError::Nobody`] without one, [`SplitError::Status`] if it does not answer.
+    /// [`SplitError::Nobody`] without one, [`SplitError::Status`] if it does not answer, or is another
+    /// user's: anybody on the host may take an abstract name.
     pub fn ask() -> Result<Self, SplitError> {
-        let answer = || -> io::Result<String> {
-            let mut stream = UnixStream::connect_addr(&address()?)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            let mut text = String::new();
-            stream.read_to_string(&mut text)?;
-            Ok(text)
-        };
         let text = answer().map_err(|error| match error.kind() {
             ErrorKind::ConnectionRefused => SplitError::Nobody,
             _ => SplitError::Status(error),
@@ -70,6 +71,37 @@ impl Status {
 
 fn address() -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(NAME)
+}
+
+/// Reads the answer of the process that has the place, for [`PATIENCE`] at most.
+fn answer() -> io::Result<String> {
+    let until = Instant::now() + PATIENCE;
+    // Connecting waits for nobody: a queue of askers that nobody serves is an error.
+    let kind = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let asking = socket(AddressFamily::Unix, SockType::Stream, kind, None)?;
+    connect(asking.as_raw_fd(), &UnixAddr::new_abstract(NAME)?)?;
+    let mut stream = UnixStream::from(asking);
+    stream.set_nonblocking(false)?;
+    let owner = getsockopt(&stream, sockopt::PeerCredentials)?;
+    if owner.uid() != 0 && owner.uid() != geteuid().as_raw() {
+        return Err(io::Error::other(format!(
+            "process {} of user {} has its socket: end that process",
+            owner.pid(),
+            owner.uid()
+        )));
+    }
+    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || text.len() as u64 > ANSWER_MOST {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut piece)? {
+            0 => return String::from_utf8(text).map_err(io::Error::other),
+            count => text.extend_from_slice(&piece[..count]),
+        }
+    }
 }
 
 /// The place, taken. Dropping it frees it.
@@ -87,10 +119,12 @@ impl Place {
         let bound = address().and_then(|address| UnixListener::bind_addr(&address));
         match bound {
             Ok(listener) => Ok(Self { listener }),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => Err(SplitError::Taken {
-                pid: Status::ask()
-                    .map_or_else(|_| "unknown".into(), |status| status.pid.to_string()),
-            }),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match Status::ask() {
+                Ok(status) => Err(SplitError::Taken {
+                    pid: status.pid.to_string(),
+                }),
+                Err(error) => Err(error),
+            },
             Err(error) => Err(SplitError::resource("create a Unix socket", error)),
         }
     }
@@ -103,12 +137,17 @@ impl Place {
         let ends = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ends);
         let answer = move || {
-            while let Ok((stream, _)) = self.listener.accept() {
+            loop {
+                let accepted = self.listener.accept();
                 if seen.load(Ordering::Relaxed) {
                     return;
                 }
-                // The next one gets its answer, whatever becomes of this.
-                let _left = tell(stream, &status());
+                // The next one gets its answer, whatever becomes of this. The place is kept in any case:
+                // without it a second process would remove this one's rules.
+                match accepted {
+                    Ok((stream, _)) => drop(tell(stream, &status())),
+                    Err(_) => thread::sleep(REST),
+                }
             }
         };
         let thread = thread::Builder::new()

@@ -12,6 +12,8 @@
 //! If the process is killed, the table finds no listener and no socket (`tproxy` ends the rule then): new
 //! connections pass unsplit, and are tracked.
 
+use nix::net::if_::if_nametoindex;
+
 use crate::error::SplitError;
 use crate::programs;
 use crate::setup::Setup;
@@ -68,7 +70,11 @@ impl Rules {
     /// # Errors
     /// [`SplitError::Table`]; then nothing has changed.
     pub fn change(&mut self, setup: &Setup) -> Result<(), SplitError> {
-        let ever = joined(&self.ever, setup);
+        let mut ever = joined(&self.ever, setup);
+        // What is gone receives nothing any more; veths of containers come and go.
+        let exists = |name: &String| if_nametoindex(name.as_str()).is_ok();
+        ever.interfaces
+            .retain(|name| setup.interfaces.contains(name) || exists(name));
         programs::nft(&table(setup, &ever, self.listeners))?.map_err(refused)?;
         self.ever = ever;
         Ok(())
@@ -205,6 +211,9 @@ fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
         "{}tcp flags & (fin | syn | rst | ack) == syn fib daddr type unicast",
         on(now, "tcp dport @ports ")
     );
+    // Only an address that is routed back to where it came from is the guest's own. Others pass unsplit,
+    // and filters in the hook `forward` see them: the host answers no forged address.
+    let own = "fib saddr . iif oif exists";
     let ours = "meta l4proto tcp socket transparent 1";
     let here = format!("meta mark set meta mark | {MARK:#x}");
     let new = "meta l4proto tcp tproxy";
@@ -238,7 +247,7 @@ fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
         }}
         chain inner {{
             type filter hook prerouting priority raw; policy accept;
-            iifname @guests {syn} jump new
+            iifname @guests {syn} {own} jump new
             iifname @known {to}{ours} {here} notrack accept
             {inner}
         }}

@@ -14,9 +14,14 @@ use crate::error::SplitError;
 const USUAL_MAX: usize = 65_536;
 /// Descriptors of a connection: its sockets.
 const DESCRIPTORS_EACH: u64 = 2;
-/// Descriptors beside: standard streams, listeners, event queues, and pipes. A direction whose reader is
-/// slow holds a pipe; if the descriptors are used up, other directions wait for one.
+/// Descriptors of a connection whose readers are slow: each direction holds a pipe, too. Unless a number of
+/// connections is asked for, there are as many descriptors as all connections can need so, since those of one
+/// guest that are used up would be missing to the others.
+const DESCRIPTORS_MOST: u64 = 6;
+/// Descriptors beside: standard streams, listeners, and event queues.
 const DESCRIPTORS_BESIDE: u64 = 512;
+/// Most threads if nobody says how many: more move no more bytes, and the service's unit allows 64 tasks.
+const THREADS_USUAL_MAX: usize = 16;
 
 /// A range of TCP ports, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -108,7 +113,7 @@ impl Current {
 
 impl Limits {
     /// Returns the limits for this many connections in all, of each guest, and threads; `None`: as many as
-    /// the limit of descriptors allows, half of all, and one for each processor.
+    /// the limit of descriptors allows, half of all, and one for each processor, 16 at most.
     ///
     /// # Errors
     /// As [`connections_max`].
@@ -117,7 +122,10 @@ impl Limits {
         guest: Option<usize>,
         threads: Option<usize>,
     ) -> Result<Self, SplitError> {
-        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let processors = || {
+            let all = thread::available_parallelism().map_or(1, usize::from);
+            all.min(THREADS_USUAL_MAX)
+        };
         let connections_max = connections_max(connections)?;
         Ok(Self {
             connections_max,
@@ -134,17 +142,20 @@ impl Limits {
 /// [`SplitError::Descriptors`] if the limit can't be raised as far as asked.
 fn connections_max(asked: Option<usize>) -> Result<usize, SplitError> {
     let wanted = asked.unwrap_or(USUAL_MAX);
-    let needed = wanted as u64 * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE;
+    let needed_for = |each: u64| wanted as u64 * each + DESCRIPTORS_BESIDE;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)
         .map_err(|errno| SplitError::resource("read the limit of descriptors", errno))?;
-    if soft >= needed || setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).is_ok() {
+    let most = needed_for(DESCRIPTORS_MOST);
+    if soft >= most || setrlimit(Resource::RLIMIT_NOFILE, most, hard.max(most)).is_ok() {
         return Ok(wanted);
     }
     let limit = hard;
     // Raising the soft limit to the hard one needs no right.
     let _as_it_was = setrlimit(Resource::RLIMIT_NOFILE, limit, limit);
-    let possible = limit.saturating_sub(DESCRIPTORS_BESIDE) / DESCRIPTORS_EACH;
+    let needed = needed_for(DESCRIPTORS_EACH);
+    let possible = limit.saturating_sub(DESCRIPTORS_BESIDE) / DESCRIPTORS_MOST;
     match asked {
+        Some(_) if limit >= needed => Ok(wanted),
         None if possible > 0 => Ok(possible as usize),
         _ => Err(SplitError::Descriptors {
             wanted,
