@@ -21,6 +21,8 @@ use crate::process::Process;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often it is asked whether it does already what it was told.
 const LOOK_SOON: Duration = Duration::from_millis(100);
+/// For how long after it was told.
+const SOON: Duration = Duration::from_secs(5);
 /// A process that answers nothing for so long is killed.
 const SILENT_MOST: Duration = Duration::from_secs(30);
 
@@ -38,6 +40,7 @@ pub struct Splits {
     wanted: (Places, uc_policy::Split),
     /// What the process was told last, or is to be told when it starts.
     told: Setup,
+    told_at: Instant,
     /// Ports of the interfaces in `told`.
     ports: Vec<String>,
     refused: BTreeMap<String, String>,
@@ -57,6 +60,7 @@ impl Splits {
             stdin: None,
             wanted: Default::default(),
             told: Setup::default(),
+            told_at: Instant::now(),
             ports: Vec::new(),
             refused: BTreeMap::new(),
             said: None,
@@ -74,7 +78,7 @@ impl Splits {
     pub fn interval(&self) -> Duration {
         match self.process.pid() {
             None if self.told.interfaces.is_empty() => Duration::MAX,
-            Some(_) if self.in_force().is_none() => LOOK_SOON,
+            Some(_) if self.in_force().is_none() && self.told_at.elapsed() < SOON => LOOK_SOON,
             _ => LOOK_EVERY,
         }
     }
@@ -88,7 +92,9 @@ impl Splits {
         policy: &uc_policy::Split,
     ) {
         let wanted = (places(desired, links), policy.clone());
-        if !self.enabled || (wanted == self.wanted && self.refused.is_empty()) {
+        // What the host allowed once it may refuse to a process that has to start again.
+        let is_well = self.told.interfaces.is_empty() || self.in_force().is_some();
+        if !self.enabled || (wanted == self.wanted && self.refused.is_empty() && is_well) {
             return;
         }
         let before = std::mem::take(&mut self.refused);
@@ -102,6 +108,7 @@ impl Splits {
             Err(error) => {
                 let refuse = |port: &String| (port.clone(), error.to_string());
                 self.refused = self.wanted.0.keys().map(refuse).collect();
+                self.keep_wanted();
             }
         }
         if self.refused != before {
@@ -111,12 +118,26 @@ impl Splits {
         }
     }
 
+    /// Goes on as before, but without the ports that are not to be split any more.
+    fn keep_wanted(&mut self) {
+        let wanted = &self.wanted.0;
+        self.ports.retain(|port| wanted.contains_key(port));
+        let mut setup = self.told.clone();
+        setup
+            .interfaces
+            .retain(|name| wanted.values().flatten().any(|at| at == name));
+        if setup.interfaces.is_empty() {
+            setup = Setup::default();
+        }
+        self.tell(setup);
+    }
+
     fn tell(&mut self, setup: Setup) {
         if setup == self.told {
             return;
         }
         self.told = setup;
-        self.heard = Instant::now();
+        (self.heard, self.told_at) = (Instant::now(), Instant::now());
         if self.process.pid().is_some() {
             self.write();
         }
@@ -138,7 +159,7 @@ impl Splits {
         let is_due = self.process.look();
         let is_wanted = !self.told.interfaces.is_empty();
         if is_due && is_wanted {
-            self.heard = Instant::now();
+            (self.heard, self.told_at) = (Instant::now(), Instant::now());
             self.stdin = self.process.start(|command| {
                 command.args(["split", "--settings-on-stdin"]);
             });
@@ -151,7 +172,13 @@ impl Splits {
         match Status::ask() {
             Ok(status) if Some(status.pid) == self.process.pid() => {
                 self.heard = Instant::now();
+                let is_refused = status.setup != self.told && self.told_at.elapsed() > LOOK_EVERY;
                 self.said = Some(status);
+                if is_refused {
+                    // The packet filter may have been busy.
+                    self.told_at = Instant::now();
+                    self.write();
+                }
             }
             Ok(other) => {
                 let pid = other.pid.to_string();
