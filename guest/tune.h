@@ -12,7 +12,7 @@ struct uc_tune_settings {
 	__u8 congestion_control[UC_TUNE_NAME_BYTES]; /* empty: the connection's own */
 	__u32 initial_window_segments;               /* 0: the kernel's */
 	__u32 rto_min_us;                            /* 0: the kernel's, or the route's */
-	__u8 cgroup[UC_TUNE_PATH_BYTES];             /* for readers of the pins; not for the program */
+	__u8 cgroup[UC_TUNE_PATH_BYTES]; /* for readers of the pins; not for the program */
 };
 
 struct uc_tune_counts {
