@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,14 @@ impl Split {
         let (host, receiver, address) = (Bridge::HOST, Bridge::RECEIVER, Bridge::guest(guest));
         let forwards = ("net.ipv4.ip_forward", "1".to_owned());
         bridge.host.set_sysctls(&[forwards])?;
+        // The settings exist where the module br_netfilter is loaded; `uc split` refuses bridges whose
+        // packets pass the packet filter before IP.
+        for filter in ["iptables", "ip6tables"] {
+            let name = format!("net.bridge.bridge-nf-call-{filter}");
+            if Path::new("/proc/sys").join(name.replace('.', "/")).exists() {
+                bridge.host.set_sysctls(&[(&name, "0".to_owned())])?;
+            }
+        }
         let routes = [
             (
                 &bridge.guests[usize::from(guest)],
