@@ -123,12 +123,7 @@ impl Splits {
         let wanted = &self.wanted.0;
         self.ports.retain(|port| wanted.contains_key(port));
         let mut setup = self.told.clone();
-        setup
-            .interfaces
-            .retain(|name| wanted.values().flatten().any(|at| at == name));
-        if setup.interfaces.is_empty() {
-            setup = Setup::default();
-        }
+        setup.keep(|name| wanted.values().flatten().any(|at| at == name));
         self.tell(setup);
     }
 
@@ -295,16 +290,11 @@ fn fit(places: &Places, mut setup: Setup) -> Result<Fit, SplitError> {
     setup.interfaces = places.values().flatten().cloned().collect();
     setup.interfaces.sort();
     setup.interfaces.dedup();
-    if setup.interfaces.is_empty() {
-        setup = Setup::default();
-    } else {
+    if !setup.interfaces.is_empty() {
         uc_split::check_host(&setup)?;
     }
     let unfit = interfaces::refused(&setup.interfaces)?;
-    setup.interfaces.retain(|name| !unfit.contains_key(name));
-    if setup.interfaces.is_empty() {
-        setup = Setup::default();
-    }
+    setup.keep(|name| !unfit.contains_key(name));
     let (mut ports, mut refused) = (Vec::new(), BTreeMap::new());
     for (port, place) in places {
         let why = match place {

@@ -77,6 +77,16 @@ pub struct Setup {
     pub mptcp: bool,
 }
 
+impl Setup {
+    /// Keeps these of its interfaces; without one left, it is the setup that splits nothing.
+    pub fn keep(&mut self, is_kept: impl Fn(&String) -> bool) {
+        self.interfaces.retain(is_kept);
+        if self.interfaces.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
 /// What one process may take, fixed when it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
