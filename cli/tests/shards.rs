@@ -245,7 +245,7 @@ fn records_of_another_file_seed_or_program_are_refused_by_name() {
     merge(&["b/runs.jsonl", "run 9, seed 4", "no such run"]);
     fs::write(&file, &good).unwrap();
     fs::create_dir(folder.path().join("c")).unwrap();
-    let changed = good.replacen("\"delivered_bytes\":", "\"delivered_bytes\":1", 9);
+    let changed = good.replacen("\"delivered_bytes\":[", "\"delivered_bytes\":[1", 9);
     fs::write(folder.path().join("c").join(RUNS), changed).unwrap();
     let refused = outcome(uc(&folder, &["merge", "a", "b", "c", "--out", "m"]));
     assert_refusal(&refused, &["c/runs.jsonl", "two records of it differ"], "c");

@@ -2,7 +2,7 @@
 //! goes on where one was interrupted, and another merges the folders of several machines.
 //!
 //! A file has one JSON object a line: a `sitting` for each command, which says what the command
-//! asked for, and a `run` with the whole record of each run that it made.
+//! asked for, and a `run` with the whole record of each run that it made, in the form of `stored`.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -15,6 +15,7 @@ use uc_experiment::RunRecord;
 use crate::outputs::COMMIT;
 use crate::request::Request;
 use crate::shard::Shard;
+use crate::stored::Stored;
 
 /// Name of the file.
 pub const RUNS: &str = "runs.jsonl";
@@ -105,15 +106,15 @@ impl Head {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Sitting(Head),
-    Run(RunRecord),
+    Sitting(Box<Head>),
+    Run(Box<Stored>),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum LineOf<'a> {
     Sitting(&'a Head),
-    Run(&'a RunRecord),
+    Run(Box<Stored>),
 }
 
 /// What a file holds.
@@ -151,16 +152,23 @@ impl Held {
             if line.last() != Some(&b'\n') {
                 break;
             }
-            let parsed = serde_json::from_slice(&line).map_err(|error| error.to_string());
-            match parsed {
-                Ok(Line::Sitting(head)) => held.heads.push(head),
-                Ok(Line::Run(record)) if !held.heads.is_empty() => held.records.push(record),
-                Ok(Line::Run(_)) => bail!("{}", refused(path, number, "a run before its sitting")),
-                Err(why) => bail!("{}", refused(path, number, &why)),
+            if let Err(why) = held.add(&line) {
+                bail!("{}", refused(path, number, &why));
             }
             held.whole_bytes += line.len() as u64;
         }
         Ok((!held.heads.is_empty()).then_some(held))
+    }
+
+    fn add(&mut self, line: &[u8]) -> Result<(), String> {
+        match serde_json::from_slice(line).map_err(|error| error.to_string())? {
+            Line::Sitting(head) => self.heads.push(*head),
+            Line::Run(_) if self.heads.is_empty() => {
+                return Err("a run before its sitting".to_owned());
+            }
+            Line::Run(stored) => self.records.push(stored.into_record()?),
+        }
+        Ok(())
     }
 }
 
@@ -174,7 +182,7 @@ fn refused(path: &Path, number: u32, why: &str) -> String {
 /// # Errors
 /// The record can't be written as JSON.
 pub fn line_of(record: &RunRecord) -> Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(&LineOf::Run(record))?;
+    let mut line = serde_json::to_vec(&LineOf::Run(Box::new(Stored::of(record))))?;
     line.push(b'\n');
     Ok(line)
 }
@@ -188,7 +196,7 @@ pub fn records_of(lines: &[u8]) -> Result<Vec<RunRecord>> {
     let lines = lines.filter(|line| !line.is_empty());
     lines
         .map(|line| match serde_json::from_slice(line)? {
-            Line::Run(record) => Ok(record),
+            Line::Run(stored) => stored.into_record().map_err(|why| anyhow!(why)),
             Line::Sitting(_) => Err(anyhow!("a sitting among the runs")),
         })
         .collect()

@@ -14,6 +14,7 @@ mod request;
 mod rounds;
 mod shard;
 pub mod sim;
+mod stored;
 mod sweep;
 mod task;
 
