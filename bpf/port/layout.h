@@ -112,11 +112,13 @@ struct uc_place {
 
 /* The table as a whole. User space sets `places` and `layout`. */
 struct uc_cursor {
-	__u32 next;   /* place that the next new flow tries first; a lost increment is harmless */
+	__u32 next;   /* place that is searched next; a lost increment is harmless */
 	__u32 places; /* number of places */
 	__u64 layout; /* hash of the maps' layout, by which a build knows its own */
 	__u32 used;   /* places that are taken */
 	__u32 ports;  /* the highest `number` of a port that has opened a flow */
+	__u32 fresh;  /* from this place on none was ever taken; a lost increment is harmless */
+	__u32 pad;
 };
 
 /* With which flows those of a port share windows, by ifindex. It covers flows of law `coupled`, and

@@ -21,8 +21,8 @@ struct {
 } flows SEC(".maps");
 
 /*
- * The ring of places, as large as `flows`; each flow has one. A new flow checks a few of them for
- * stale flows, so idle flows are collected without a timer and without user space.
+ * The ring of places, as large as `flows`; each flow has one. A new flow checks the next one for a
+ * stale flow, so idle flows are collected without a timer and without user space.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -30,6 +30,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct uc_place);
 } places SEC(".maps");
+
+/* The places that flows have left, by index: where a new flow finds a free one at once, however many
+ * others are taken. One that is taken meanwhile is passed over. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, 65536);
+	__type(value, __u32);
+} vacant SEC(".maps");
 
 /*
  * The peers' SYNs that guests have not answered: a flow is entered when its guest answers. The map

@@ -12,16 +12,20 @@
  * - The other flows of a port are at most as many as its rule's `flows_max`, or by default as many
  *   as the table has free places: a dynamic threshold (Choudhury and Hahne, 1998). So a port alone
  *   gets half of the table, two busy ones a third each, and some of it stays free for others.
- * - If no place is free among those that a new flow tries, any half-open flow gives up its own. A
- *   flow that is neither half-open nor stale keeps its place, whatever others do.
+ * - A new flow finds a free place if there is one, wherever it is: the places that flows have left
+ *   are on a stack. If none is free, it searches the next few for a stale flow, then for a half-open
+ *   one too, which gives up its place. A flow that is neither keeps its own, whatever others do.
  */
 #ifndef UC_TABLE_H
 #define UC_TABLE_H
 
 #include "pending.h"
 
-/* How many places a new flow tries before it is passed as TABLE_FULL; from the second number on it
- * takes the place of a half-open flow, too. */
+/* How many vacant places a new flow tries: another CPU may be faster. */
+#define UC_VACANT_TRIED 2
+
+/* How many places a new flow searches before it is passed as TABLE_FULL; from the second number on
+ * it takes the place of a half-open flow, too. */
 #define UC_PLACES_TRIED       8
 #define UC_PLACES_TRIED_FIRST 4
 
@@ -112,10 +116,10 @@ static __always_inline int uc_is_same_key(const struct uc_key *a, const struct u
 	return !differs;
 }
 
-/* Gives a place that `held` has, or had last, to `key`; NULL: to nobody. Returns 0 if another CPU
- * was faster. */
-static __always_inline int uc_hand_over(struct uc_place *place, const struct uc_key *held,
-					const struct uc_key *key)
+/* Gives a place that `held` has, or had last, to `key`; NULL: to nobody. `index`: of the place.
+ * Returns 0 if another CPU was faster. */
+static __always_inline int uc_hand_over(struct uc_place *place, __u32 index,
+					const struct uc_key *held, const struct uc_key *key)
 {
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
 	int is_theirs;
@@ -129,8 +133,10 @@ static __always_inline int uc_hand_over(struct uc_place *place, const struct uc_
 	bpf_spin_unlock(&place->lock);
 	if (is_theirs && cursor && key && !held->ifindex)
 		__sync_fetch_and_add(&cursor->used, 1);
-	if (is_theirs && cursor && !key && held->ifindex)
+	if (is_theirs && cursor && !key && held->ifindex) {
 		__sync_fetch_and_add(&cursor->used, -1);
+		bpf_map_push_elem(&vacant, &index, BPF_ANY);
+	}
 	return is_theirs;
 }
 
@@ -140,7 +146,7 @@ static __always_inline void uc_vacate(__u32 index, const struct uc_key *held)
 	struct uc_place *place = bpf_map_lookup_elem(&places, &index);
 
 	if (place)
-		uc_hand_over(place, held, NULL);
+		uc_hand_over(place, index, held, NULL);
 }
 
 /* Deletes a flow that this CPU has marked as removed, and frees its place. */
@@ -228,16 +234,60 @@ __attribute__((noinline)) int uc_try_place(struct __sk_buff *skb, int half_open_
 		return 0;
 	if (held.ifindex && !uc_give_up(&held, index, now->now_ns, !!half_open_too))
 		return 0;
-	if (!uc_hand_over(place, &held, &now->key))
+	if (!uc_hand_over(place, index, &held, &now->key))
 		return 0;
 	now->place = index;
 	return 1;
 }
 
-/* Takes a free place for the key in `pending`, and stores its index there. Returns 0 if none of the
- * places tried is free. */
+/* Removes the flow that has the next place, if it is stale. Returns 1 if it did. A global function,
+ * for the verifier. */
+__attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
+{
+	struct uc_key held = {};
+	struct uc_place *place;
+	__u32 index = 0;
+
+	if (!skb)
+		return 0;
+	place = uc_next_place(&index, &held);
+	return place && held.ifindex && uc_give_up(&held, index, bpf_ktime_get_ns(), 0) &&
+	       uc_hand_over(place, index, &held, NULL);
+}
+
+/* Takes a place that a flow has left, or that none ever had, for the key in `pending`. Returns 1 and
+ * stores the place's index in `pending`, or 0. A global function, for the verifier. */
+__attribute__((noinline)) int uc_take_vacant(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+	struct uc_cursor *cursor = uc_only_entry(&cursors);
+	const struct uc_key nobody = {};
+	struct uc_place *place;
+	__u32 index = 0;
+
+	if (!skb || !now || !cursor)
+		return 0;
+	if (bpf_map_pop_elem(&vacant, &index)) {
+		if (cursor->fresh >= cursor->places)
+			return 0;
+		index = cursor->fresh++;
+	}
+	place = bpf_map_lookup_elem(&places, &index);
+	if (!place || !uc_hand_over(place, index, &nobody, &now->key))
+		return 0;
+	now->place = index;
+	return 1;
+}
+
+/* Takes a place for the key in `pending`, and stores its index there; removes a stale flow if the
+ * next place has one. Returns 0 if no place is to be had. */
 static __always_inline int uc_take_place(struct __sk_buff *skb)
 {
+	uc_collect_place(skb);
+	for (int i = 0; i < UC_VACANT_TRIED; i++) {
+		if (uc_take_vacant(skb))
+			return 1;
+	}
 	for (int i = 0; i < UC_PLACES_TRIED; i++) {
 		if (uc_try_place(skb, i >= UC_PLACES_TRIED_FIRST))
 			return 1;
@@ -293,28 +343,13 @@ __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 		uc_read_place(place, &held);
 	if (state->half_open > uc_free_places(cursor) / UC_HALF_OPEN_SPARE && place &&
 	    held.ifindex == now->key.ifindex && uc_tag_of(&held) == turn->tag &&
-	    uc_give_up(&held, index, now->now_ns, 1) && uc_hand_over(place, &held, &now->key))
+	    uc_give_up(&held, index, now->now_ns, 1) && uc_hand_over(place, index, &held, &now->key))
 		now->place = index;
 	else if (!uc_take_place(skb))
 		return 0;
 	turn->place = now->place + 1;
 	turn->tag = now->tag;
 	return 1;
-}
-
-/* Removes the flow that has the next place, if it is stale. Returns 1 if it did. A global function,
- * for the verifier. */
-__attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
-{
-	struct uc_key held = {};
-	struct uc_place *place;
-	__u32 index = 0;
-
-	if (!skb)
-		return 0;
-	place = uc_next_place(&index, &held);
-	return place && held.ifindex && uc_give_up(&held, index, bpf_ktime_get_ns(), 0) &&
-	       uc_hand_over(place, &held, NULL);
 }
 
 /* Removes stale flows from the next few places. Returns how many it removed. */

@@ -32,6 +32,7 @@ macro_rules! maps {
 maps!(
     flows,
     places,
+    vacant,
     cursors,
     asked,
     turns,

@@ -18,7 +18,7 @@ use crate::object::{ProgramObject, laws_of};
 use crate::refusal::{self, silence_libbpf};
 
 /// Maps with an entry for each flow.
-const PER_FLOW: [&str; 3] = ["flows", "places", "members"];
+const PER_FLOW: [&str; 4] = ["flows", "places", "vacant", "members"];
 
 /// The peers' SYNs that wait for the guests' answers have room for the flow table's capacity divided
 /// by this.

@@ -1,5 +1,6 @@
 //! Floods of SYNs and of abandoned connections: other ports' new connections are translated, and no
-//! established flow loses its state. And CPUs that enter and remove flows at once.
+//! established flow loses its state; a new flow finds the free places. And CPUs that enter and remove
+//! flows at once.
 
 mod kernel;
 
@@ -163,17 +164,46 @@ impl Floor {
     }
 }
 
+/// Creates ports with these names on the host, each with a plan. Returns their interfaces' indices.
+fn planned<const N: usize>(floor: &Floor, names: [&str; N]) -> [u32; N] {
+    names.map(|name| {
+        ip(&format!("link add {name} type veth"));
+        let ifindex = if_nametoindex(name).unwrap();
+        floor.programs.set_plan(ifindex, &policy().into()).unwrap();
+        ifindex
+    })
+}
+
+#[test]
+fn live_new_flow_finds_a_free_place_behind_any_number_of_others() {
+    let Some(_host) = Host::new() else { return };
+    let places = 64;
+    let mut floor = Floor::new(places);
+    let [leaver, client] = planned(&floor, ["leaver", "client"]);
+    for number in 0..places {
+        floor.pass(leaver, number, Kind::GuestSyn);
+        floor.pass(leaver, number, Kind::PeerAnswer);
+    }
+    // Its quota: as many as there are free places.
+    assert_eq!(floor.port(leaver).flows, places / 2);
+    // Round and round past the leaver's places, which are side by side.
+    for number in 0..4 * places {
+        floor.pass(client, number, Kind::GuestSyn);
+        floor.pass(client, number, Kind::PeerAnswer);
+        assert!(floor.is_established(client, number), "flow {number}");
+        floor.pass(client, number, Kind::GuestSynAnew);
+        floor.pass(client, number, Kind::PeerRefusal);
+        assert!(floor.flow(client, number).is_none(), "flow {number}");
+    }
+    assert_eq!(floor.port(leaver).flows, places / 2, "none had to go");
+}
+
 #[test]
 fn live_under_floods_other_ports_connections_are_translated_and_no_established_flow_is_lost() {
     let Some(_host) = Host::new() else { return };
     let mut floor = Floor::new(FLOWS_MAX);
     let ports = ["stranger", "flooder", "leaver", "client", "server"];
-    let [victim, flooder, leaver, client, server] = ports.map(|name| {
-        ip(&format!("link add {name} type veth"));
-        let ifindex = if_nametoindex(name).unwrap();
-        floor.programs.set_plan(ifindex, &policy().into()).unwrap();
-        ifindex
-    });
+    let [victim, flooder, leaver, client, server] = planned(&floor, ports);
     let flood = std::env::var("UC_FLOOD").map_or(FLOOD, |number| number.parse().unwrap());
     // of a client's guest, and of a server's
     let handshake = |floor: &mut Floor, number, first: bool| {
