@@ -1,19 +1,24 @@
-//! The commands of the cargo feature `agent`, which is on by default: `uc agent`, `uc law` and
-//! `uc top`. A build without the feature, such as that of `make demo`, leaves out more than half of
-//! all crates.
+//! The commands of the cargo features `agent` (`uc agent` and `uc law`) and `top` (`uc top`), which are
+//! on by default. A build without them, such as that of `make demo`, leaves out more than half of all
+//! crates.
 //!
-//! No other file tests for the feature.
+//! No other file tests for these features.
 
 #[cfg(feature = "agent")]
 mod build;
 #[cfg(feature = "agent")]
 mod daemon;
-#[cfg(any(test, not(feature = "agent")))]
+#[cfg(any(test, not(feature = "agent"), not(feature = "top")))]
+#[allow(dead_code, reason = "a build may lack one of the features only")]
 mod left_out;
-#[cfg(feature = "agent")]
+#[cfg(feature = "top")]
 mod screen;
 
+#[cfg(not(feature = "top"))]
+pub use left_out::top;
 #[cfg(not(feature = "agent"))]
-pub use left_out::{agent, law, top};
+pub use left_out::{agent, law};
+#[cfg(feature = "top")]
+pub use screen::top;
 #[cfg(feature = "agent")]
-pub use {build::law, daemon::agent, screen::top};
+pub use {build::law, daemon::agent};

@@ -1,4 +1,4 @@
-//! The answers of a build without the feature `agent` to the commands that it lacks.
+//! The answers of a build without the features `agent` and `top` to the commands that it lacks.
 
 use anyhow::{Result, bail};
 

@@ -1,0 +1,54 @@
+//! The answers of a build without the cargo feature `etcd`: the policy in etcd can't be had, so what
+//! is in force stays.
+
+use uc_policy::Etcd;
+
+use super::Heard;
+
+const ABSENT: &str = "this program was built without etcd; to build it with etcd: \
+     cargo build --release -p uc-cli";
+
+/// A connection that is never open.
+#[derive(Clone, Default)]
+pub struct Connection(());
+
+impl Connection {
+    /// Returns false.
+    pub fn is_open(&self) -> bool {
+        false
+    }
+
+    /// Stores nothing.
+    ///
+    /// # Errors
+    /// Always: names the command that builds a program with etcd.
+    pub async fn put(&self, _key: &str, _value: &str) -> Result<(), String> {
+        Err(ABSENT.to_owned())
+    }
+
+    /// Returns nothing.
+    ///
+    /// # Errors
+    /// As [`Connection::put`].
+    pub async fn get_texts(
+        &self,
+        _keys: &[String],
+        _most: usize,
+    ) -> Result<Vec<Option<String>>, String> {
+        Err(ABSENT.to_owned())
+    }
+}
+
+/// Says once that etcd can't be followed.
+pub async fn follow(_settings: Etcd, _connection: Connection, mut tell: impl FnMut(Heard) -> bool) {
+    let error = ABSENT.to_owned();
+    let _listens = tell(Heard::Lost { error });
+}
+
+/// Reads nothing.
+///
+/// # Errors
+/// As [`Connection::put`].
+pub async fn read(_settings: &Etcd) -> Result<Heard, String> {
+    Err(ABSENT.to_owned())
+}
