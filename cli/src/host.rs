@@ -21,6 +21,7 @@ pub mod ports;
 pub mod seen;
 pub mod split;
 pub mod status;
+mod tasks;
 pub mod top;
 mod truth;
 pub mod tune;

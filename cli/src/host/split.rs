@@ -1,7 +1,7 @@
 //! `uc split`: this host ends guests' TCP connections and opens its own to the far ends.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use uc_split::{CAVEAT, Limits, PortRange, Setup, Split as Running, SplitError, Status, clean};
 
+use crate::host::tasks::tasks_on_stdin;
 use crate::research::batch::cancel_on_signal;
 
 /// Interval at which the process looks whether it is to end.
@@ -110,7 +111,7 @@ impl Split {
 
     /// Splits by the newest line of standard input, until it ends or `stops` returns true.
     fn follow(&self, stops: impl Fn() -> bool) -> Result<bool> {
-        let setups = setups_on_stdin();
+        let setups = tasks_on_stdin();
         let Ok(first) = setups.recv() else {
             return Ok(true);
         };
@@ -172,26 +173,6 @@ impl Split {
             self.threads.map(usize::from),
         )?)
     }
-}
-
-/// Reads standard input, on a thread of its own: a setup from each line, up to the first that is none.
-fn setups_on_stdin() -> Receiver<Result<Setup>> {
-    let (setups, heard) = mpsc::channel();
-    thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            let setup = line
-                .context("standard input can't be read")
-                .and_then(|line| {
-                    serde_json::from_str(&line)
-                        .context("a line of standard input is not what to split, as JSON")
-                });
-            let is_last = setup.is_err();
-            if setups.send(setup).is_err() || is_last {
-                return;
-            }
-        }
-    });
-    heard
 }
 
 /// Prints the status as text or as a line of JSON.

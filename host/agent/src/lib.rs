@@ -15,11 +15,12 @@
 //! - `confined.rs`: the processes without rights that parse what others wrote: `names.rs` the files of
 //!   libvirt and CNI, [`metrics`] the requests of scrapers.
 //! - `watches.rs`, `splits.rs`: what processes of their own do for ports, `uc watch` and `uc split`;
-//!   `process.rs`: such a process.
+//!   `process.rs`: such a process; `command.rs`: one that works for all ports together.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
 
 mod account;
 mod bounded;
+mod command;
 mod confined;
 mod control;
 mod desired;

@@ -1,54 +1,60 @@
 //! Split connections: one process of `uc split` splits those of all ports with `split = true`. Whatever
 //! becomes of it, the ports' programs go on, and new connections pass unsplit until it runs again.
 //!
-//! The process reads what to split from its standard input, again at each change, and applies that to
-//! new connections. So neither a new policy nor a new port resets a connection; and when no port is
-//! split any more, the process ends once the last split connection has.
+//! The process applies what it is told to new connections. So neither a new policy nor a new port resets a
+//! connection; and when no port is split any more, the process ends once the last split connection has.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::ChildStdin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uc_client::state::SplitState;
 use uc_split::{PortRange, Setup, SplitError, Status, interfaces};
 
+use crate::command::{Command, Running};
 use crate::desired::Wanted;
 use crate::links::Link;
-use crate::process::Process;
-
-/// How often the process is asked for its numbers.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often it is asked whether it does already what it was told.
-const LOOK_SOON: Duration = Duration::from_millis(100);
-/// For how long after it was told.
-const SOON: Duration = Duration::from_secs(5);
-/// A process that answers nothing for so long is killed.
-const SILENT_MOST: Duration = Duration::from_secs(30);
 
 /// The ports to be split, by name, each with the interface by which IP sees its packets, or the reason
 /// why it doesn't.
 type Places = BTreeMap<String, Result<String, String>>;
 
+/// `uc split`, which the agent runs.
+#[derive(Debug)]
+struct Split;
+
+impl Command for Split {
+    const NAME: &'static str = "uc split";
+    const ARGUMENTS: &'static [&'static str] = &["split", "--settings-on-stdin"];
+    type Task = Setup;
+    type Status = Status;
+
+    fn ask() -> Option<Status> {
+        Status::ask().ok()
+    }
+
+    fn pid(status: &Status) -> u32 {
+        status.pid
+    }
+
+    fn task(status: &Status) -> &Setup {
+        &status.setup
+    }
+
+    fn is_idle(status: &Status) -> bool {
+        status.totals.open == 0
+    }
+}
+
 /// The process, and what it is to split.
 #[derive(Debug)]
 pub struct Splits {
     enabled: bool,
-    process: Process,
-    stdin: Option<ChildStdin>,
+    running: Running<Split>,
     /// What the policy wants.
     wanted: (Places, uc_policy::Split),
-    /// What the process was told last, or is to be told when it starts.
-    told: Setup,
-    told_at: Instant,
-    /// Ports of the interfaces in `told`.
+    /// Ports of the interfaces that the process was told.
     ports: Vec<String>,
     refused: BTreeMap<String, String>,
-    /// The answer of the process, and when it was heard or else awaited first.
-    said: Option<Status>,
-    heard: Instant,
-    /// The process of somebody else that has the place.
-    taken: Option<String>,
 }
 
 impl Splits {
@@ -56,16 +62,10 @@ impl Splits {
     pub fn new() -> Self {
         Self {
             enabled: true,
-            process: Process::new("uc split"),
-            stdin: None,
+            running: Running::new(),
             wanted: Default::default(),
-            told: Setup::default(),
-            told_at: Instant::now(),
             ports: Vec::new(),
             refused: BTreeMap::new(),
-            said: None,
-            heard: Instant::now(),
-            taken: None,
         }
     }
 
@@ -76,11 +76,7 @@ impl Splits {
 
     /// Returns the longest time between two calls of [`Splits::look_after`].
     pub fn interval(&self) -> Duration {
-        match self.process.pid() {
-            None if self.told.interfaces.is_empty() => Duration::MAX,
-            Some(_) if self.in_force().is_none() && self.told_at.elapsed() < SOON => LOOK_SOON,
-            _ => LOOK_EVERY,
-        }
+        self.running.interval()
     }
 
     /// Splits the connections of these ports from now on. What can't work is refused before anything
@@ -93,7 +89,8 @@ impl Splits {
     ) {
         let wanted = (places(desired, links), policy.clone());
         // What the host allowed once it may refuse to a process that has to start again.
-        let is_well = self.told.interfaces.is_empty() || self.in_force().is_some();
+        let is_well =
+            self.running.told().interfaces.is_empty() || self.running.in_force().is_some();
         if !self.enabled || (wanted == self.wanted && self.refused.is_empty() && is_well) {
             return;
         }
@@ -103,7 +100,7 @@ impl Splits {
             Ok(fit) => {
                 self.refused = fit.refused;
                 self.ports = fit.ports;
-                self.tell(fit.setup);
+                self.running.tell(fit.setup);
             }
             Err(error) => {
                 let refuse = |port: &String| (port.clone(), error.to_string());
@@ -122,104 +119,24 @@ impl Splits {
     fn keep_wanted(&mut self) {
         let wanted = &self.wanted.0;
         self.ports.retain(|port| wanted.contains_key(port));
-        let mut setup = self.told.clone();
+        let mut setup = self.running.told().clone();
         setup.keep(|name| wanted.values().flatten().any(|at| at == name));
-        self.tell(setup);
-    }
-
-    fn tell(&mut self, setup: Setup) {
-        if setup == self.told {
-            return;
-        }
-        self.told = setup;
-        (self.heard, self.told_at) = (Instant::now(), Instant::now());
-        if self.process.pid().is_some() {
-            self.write();
-        }
-    }
-
-    /// Writes what is to be split; a process that can't read it ends, which is noticed.
-    fn write(&mut self) {
-        let (Some(stdin), Ok(mut line)) = (&mut self.stdin, serde_json::to_string(&self.told))
-        else {
-            return;
-        };
-        line.push('\n');
-        let _written = stdin.write_all(line.as_bytes());
-        tracing::info!(ports = ?self.ports, pid = self.process.pid(), "new connections are split");
+        self.running.tell(setup);
     }
 
     /// Starts the process when it is due, hears what it does, and ends it when it has nothing to do.
     pub fn look_after(&mut self) {
-        let is_due = self.process.look();
-        let is_wanted = !self.told.interfaces.is_empty();
-        if is_due && is_wanted {
-            (self.heard, self.told_at) = (Instant::now(), Instant::now());
-            self.stdin = self.process.start(|command| {
-                command.args(["split", "--settings-on-stdin"]);
-            });
-            self.write();
-        }
-        (self.said, self.taken) = (None, None);
-        if !is_wanted && self.process.pid().is_none() {
-            return;
-        }
-        match Status::ask() {
-            Ok(status) if Some(status.pid) == self.process.pid() => {
-                self.heard = Instant::now();
-                let is_refused = status.setup != self.told && self.told_at.elapsed() > LOOK_EVERY;
-                self.said = Some(status);
-                if is_refused {
-                    // The packet filter may have been busy.
-                    self.told_at = Instant::now();
-                    self.write();
-                }
-            }
-            Ok(other) => {
-                let pid = other.pid.to_string();
-                self.taken = Some(SplitError::Taken { pid }.to_string());
-            }
-            Err(_) if self.heard.elapsed() > SILENT_MOST => {
-                let seconds = SILENT_MOST.as_secs();
-                let why = format!("`uc split` did not answer for {seconds} s, and was killed");
-                self.process.kill(why);
-            }
-            Err(_) => {}
-        }
-        let is_idle = |status: &Status| status.totals.open == 0;
-        if !is_wanted && self.in_force().is_some_and(is_idle) {
-            self.end();
-        }
+        self.running.look_after();
     }
 
     /// Ends the process; connections that are split are reset.
     pub fn end(&mut self) {
-        if self.process.pid().is_some() {
-            tracing::info!("no connection is split any more");
-        }
-        self.process.end();
-        (self.stdin, self.said) = (None, None);
-    }
-
-    /// Returns what the process said, if it does what it was told last.
-    fn in_force(&self) -> Option<&Status> {
-        self.said.as_ref().filter(|said| said.setup == self.told)
+        self.running.end();
     }
 
     /// Returns the state; `None` if there is nothing to split and nothing is.
     pub fn state(&self) -> Option<SplitState> {
-        let is_nothing = self.told.interfaces.is_empty() && self.refused.is_empty();
-        if is_nothing && self.process.pid().is_none() {
-            return None;
-        }
-        let error = self.taken.clone();
-        Some(SplitState {
-            ports: self.ports.clone(),
-            refused: self.refused.clone(),
-            process: self.in_force().cloned(),
-            starts: self.process.starts(),
-            error: error.or_else(|| self.process.error().map(str::to_owned)),
-        })
+        self.running.state(self.ports.clone(), self.refused.clone())
     }
 }
 

@@ -198,23 +198,26 @@ pub struct WatchState {
     pub error: Option<String>,
 }
 
-/// The connections that `uc split` splits for the agent.
+/// A command that the agent runs for ports of its policy; `Status` is what its process answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitState {
-    /// Names of the ports whose new connections are to be split.
+pub struct CommandState<Status> {
+    /// Names of the ports for which it works.
     pub ports: Vec<String>,
-    /// Ports that the policy splits and this host can't or not so, each with the reason and the remedy.
+    /// Ports for which it is to work and this host can't or not so, each with the reason and the remedy.
     pub refused: BTreeMap<String, String>,
-    /// What the process says of itself; none until it splits these ports.
-    pub process: Option<uc_split::Status>,
+    /// What the process says of itself; none until it does what the policy wants.
+    pub process: Option<Status>,
     /// How often it was started.
     pub starts: u64,
     /// Why it doesn't run, or ended a short while ago.
     pub error: Option<String>,
 }
 
-impl SplitState {
-    /// Returns true if the connections of all ports that the policy splits are split.
+/// The connections that `uc split` splits for the agent.
+pub type SplitState = CommandState<uc_split::Status>;
+
+impl<Status> CommandState<Status> {
+    /// Returns true if the command works for all ports for which the policy wants it.
     pub fn is_in_force(&self) -> bool {
         self.refused.is_empty() && (self.ports.is_empty() || self.process.is_some())
     }

@@ -12,7 +12,7 @@
 //! - `connection`: both directions of a connection, and how it ends.
 //! - `worker`, [`split`]: threads that wait for sockets; counts of what they did.
 //! - `seen`: whether a connection is split.
-//! - [`place`]: the one process that splits in a network namespace, and its status.
+//! - [`status`]: what the one process that splits in a network namespace answers.
 
 mod check;
 mod connection;
@@ -21,7 +21,6 @@ mod error;
 mod half;
 pub mod interfaces;
 mod pipes;
-pub mod place;
 mod programs;
 mod quota;
 pub mod rules;
@@ -30,16 +29,17 @@ pub mod setup;
 mod side;
 mod sockets;
 pub mod split;
+pub mod status;
 mod worker;
 
 pub use check::{check, check_host};
 pub use counts::Totals;
 pub use error::SplitError;
-pub use place::{Place, Status};
 pub use rules::clean;
 pub use seen::is_split;
 pub use setup::{Limits, PortRange, Setup};
 pub use split::Split;
+pub use status::Status;
 
 /// What a split takes from its guests, in one line.
 pub const CAVEAT: &str = "an ACK that the guest gets is this host's, not the far end's: what the far end has \

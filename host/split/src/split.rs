@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use socket2::Socket;
+use uc_single::Served;
 
 use crate::check::check;
 use crate::counts::Counts;
 use crate::error::SplitError;
-use crate::place::{Place, Served, Status};
 use crate::quota::Quota;
 use crate::rules::Rules;
 use crate::setup::{Current, Limits, Setup};
 use crate::side::Side;
 use crate::sockets;
+use crate::status::{Status, serve, take_place};
 use crate::worker::{Listener, Worker};
 
 /// Interval at which the end of a drain is looked for.
@@ -45,7 +46,7 @@ impl Split {
     /// The precondition that does not hold, or what the kernel refuses; nothing is left then.
     pub fn start(setup: Setup, limits: Limits) -> Result<Self, SplitError> {
         let has_ipv6 = check(&setup)?;
-        let place = Place::take()?;
+        let place = take_place()?;
         let (listeners, ports) = listeners(limits.threads, has_ipv6)
             .map_err(|error| SplitError::resource("listen for connections", error))?;
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
@@ -69,7 +70,7 @@ impl Split {
             let setup = Setup::clone(&of.get());
             Status::new(setup, may.clone(), seen.totals(open.taken()))
         };
-        let status = place.serve(tell)?;
+        let status = serve(place, tell)?;
         let spawn = |worker: Worker| {
             thread::Builder::new()
                 .name("uc-split".into())

@@ -1,0 +1,39 @@
+//! At most one process of a kind in a network namespace. Its place is an abstract Unix socket, which the
+//! kernel frees when the process ends, however it does; by that socket the process answers questions.
+//!
+//! - [`Place`]: takes the place, and answers.
+//! - [`ask()`]: asks the process that has it.
+
+mod ask;
+mod place;
+
+pub use ask::{AskError, ask};
+pub use place::{Place, Served, TakeError};
+
+use std::io;
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Longest time for which either end waits for what the other writes, or for room to write.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Reads to the end what the other end writes: at most this many bytes, for [`PATIENCE`] at most.
+fn read_all(stream: &mut UnixStream, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + PATIENCE;
+    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        if text.len() > bytes_max {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut piece)? {
+            0 => return Ok(text),
+            count => text.extend_from_slice(&piece[..count]),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The place of the one process, and the thread that answers.
+
+use std::io::{self, ErrorKind, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::geteuid;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ask::{AskError, connected};
+use crate::{PATIENCE, read_all};
+
+/// Maximum length of a question.
+const QUESTION_BYTES_MAX: usize = 4096;
+/// Pause after a connection that could not be accepted, for instance for want of descriptors.
+const REST: Duration = Duration::from_millis(100);
+
+/// Why a place could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// A process has the place already.
+    #[error("process {pid} has the place")]
+    Taken {
+        /// Number of that process.
+        pid: i32,
+    },
+    /// A process of another user has it, or one that can't be asked which it is.
+    #[error(transparent)]
+    Unknown(io::Error),
+    /// The kernel gives no socket.
+    #[error(transparent)]
+    Socket(io::Error),
+}
+
+/// A place in the caller's network namespace, taken. Dropping it frees it.
+#[derive(Debug)]
+pub struct Place {
+    name: &'static str,
+    listener: UnixListener,
+}
+
+fn address(name: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name)
+}
+
+impl Place {
+    /// Takes the place of this name.
+    ///
+    /// # Errors
+    /// [`TakeError`].
+    pub fn take(name: &'static str) -> Result<Self, TakeError> {
+        match address(name).and_then(|address| UnixListener::bind_addr(&address)) {
+            Ok(listener) => Ok(Self { name, listener }),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match connected(name) {
+                Ok((_, owner)) => Err(TakeError::Taken { pid: owner.pid() }),
+                Err(AskError::Silent(error)) => Err(TakeError::Unknown(error)),
+                // It has ended meanwhile.
+                Err(AskError::Nobody) => Err(TakeError::Unknown(error)),
+            },
+            Err(error) => Err(TakeError::Socket(error)),
+        }
+    }
+
+    /// Answers each question, on a thread of its own.
+    ///
+    /// # Errors
+    /// The kernel's refusal of a thread.
+    pub fn serve<Q: DeserializeOwned, A: Serialize>(
+        self,
+        answer: impl Fn(Q) -> A + Send + 'static,
+    ) -> io::Result<Served> {
+        let (ends, name) = (Arc::new(AtomicBool::new(false)), self.name);
+        let seen = Arc::clone(&ends);
+        let serve = move || {
+            loop {
+                let accepted = self.listener.accept();
+                if seen.load(Ordering::Relaxed) {
+                    return;
+                }
+                // The next one gets its answer, whatever becomes of this. The place is kept in any case:
+                // without it a second process would do the same work.
+                match accepted {
+                    Ok((stream, _)) => drop(reply(stream, &answer)),
+                    Err(_) => thread::sleep(REST),
+                }
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("uc-status".into())
+            .spawn(serve)?;
+        Ok(Served {
+            name,
+            ends,
+            thread: Some(thread),
+        })
+    }
+}
+
+/// Answers a question of the same user or of root, and of nobody else.
+fn reply<Q: DeserializeOwned, A: Serialize>(
+    mut stream: UnixStream,
+    answer: &impl Fn(Q) -> A,
+) -> io::Result<()> {
+    let asks = getsockopt(&stream, sockopt::PeerCredentials)?.uid();
+    if asks != 0 && asks != geteuid().as_raw() {
+        return Ok(());
+    }
+    let question = read_all(&mut stream, QUESTION_BYTES_MAX)?;
+    let answer = answer(serde_json::from_slice(&question)?);
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(&serde_json::to_vec(&answer)?)
+}
+
+/// The thread that answers. Dropping it ends the thread and frees the place.
+#[derive(Debug)]
+pub struct Served {
+    name: &'static str,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        // Wakes the thread; without a connection it has ended.
+        let _woken = address(self.name).and_then(|address| UnixStream::connect_addr(&address));
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+
+    #[test]
+    fn one_process_has_a_place_answers_questions_and_frees_it_at_its_end() {
+        const NAME: &str = "undercurrent/test/answers";
+        let asked = || ask::<u64>(NAME, &20_u64);
+        assert!(matches!(asked(), Err(AskError::Nobody)));
+        let served = Place::take(NAME).unwrap();
+        let served = served.serve(|number: u64| number + 1).unwrap();
+        assert_eq!(asked().unwrap(), 21);
+        // What is no question gets no answer, and does not end the thread.
+        assert!(matches!(ask::<u64>(NAME, &"?"), Err(AskError::Silent(_))));
+        let long = "?".repeat(3 * QUESTION_BYTES_MAX);
+        assert!(matches!(ask::<u64>(NAME, &long), Err(AskError::Silent(_))));
+        assert_eq!(asked().unwrap(), 21);
+        let own = std::process::id() as i32;
+        let second = Place::take(NAME);
+        assert!(matches!(second, Err(TakeError::Taken { pid }) if pid == own));
+        drop(served);
+        assert!(matches!(asked(), Err(AskError::Nobody)));
+        Place::take(NAME).unwrap();
+    }
+}
