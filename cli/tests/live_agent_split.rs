@@ -2,19 +2,16 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
-use common::agent::{Agent, Installation};
-use common::ends::{PATIENCE, is_reset, listen, open, receive, send};
+use common::ends::{PATIENCE, is_reset, receive, send};
+use common::hosts::{Hosts, pass};
 use common::live_with;
-use common::routed::{Routed, ip};
+use common::routed::ip;
 use common::uc::{outcome, success};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uc_client::AgentState;
-use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "nft"];
 
@@ -28,85 +25,11 @@ fn policy(split: &str) -> String {
     )
 }
 
-/// A host with an agent, the guest behind port0, the neighbour behind port1, and a server.
-struct Hosts {
-    net: Routed,
-    neighbour: Namespace,
-    here: Installation,
-    listener: TcpListener,
-}
-
-impl Hosts {
-    fn new(policy: &str) -> Self {
-        let net = Routed::build(&[None], 1);
-        let neighbour = Namespace::new("the neighbour").unwrap();
-        let path = neighbour.path().display().to_string();
-        let link = format!("link add port1 type veth peer name eth0 netns {path}");
-        for change in [
-            link.as_str(),
-            "address add 10.8.0.1/24 dev port1",
-            "link set port1 up",
-        ] {
-            ip(&net.host, change);
-        }
-        for change in [
-            "address add 10.8.0.2/24 dev eth0",
-            "link set eth0 up",
-            "route add default via 10.8.0.1",
-        ] {
-            ip(&neighbour, change);
-        }
-        let listener = listen(&net.server, Routed::server(0, false, 80));
-        Self {
-            here: Installation::new(&net.host, policy, ""),
-            net,
-            neighbour,
-            listener,
-        }
-    }
-
-    fn start(&self) -> (Agent, AgentState) {
-        let agent = self.here.start(&[]);
-        (agent, self.in_force("the start"))
-    }
-
-    fn in_force(&self, what: &str) -> AgentState {
-        self.here.wait(what, AgentState::is_in_force)
-    }
-
-    /// Opens a connection of the guest to the server.
-    fn guest(&self) -> (TcpStream, TcpStream) {
-        open(&self.net.guest, &self.listener)
-    }
-
-    fn neighbour(&self) -> (TcpStream, TcpStream) {
-        open(&self.neighbour, &self.listener)
-    }
-
-    /// Returns what `uc explain` says of the connection of this end at this port.
-    fn explain(&self, port: &str, end: &TcpStream) -> String {
-        let address = end.local_addr().unwrap().to_string();
-        success(self.here.uc(&["explain", port, &address]))
-    }
-
-    /// Returns the packet filter's rules.
-    fn ruleset(&self) -> String {
-        let mut list = self.net.host.command("nft");
-        list.args(["list", "ruleset"]);
-        success(list)
-    }
-}
-
-/// Checks that bytes pass both ways.
-fn pass(ends: &(TcpStream, TcpStream)) {
-    for (mut from, mut to) in [(&ends.0, &ends.1), (&ends.1, &ends.0)] {
-        std::thread::scope(|scope| {
-            scope.spawn(move || from.write_all(&[7; 300_000]).unwrap());
-            let mut received = vec![0; 300_000];
-            to.read_exact(&mut received).unwrap();
-            assert!(received.iter().all(|byte| *byte == 7));
-        });
-    }
+/// Returns the packet filter's rules.
+fn ruleset(hosts: &Hosts) -> String {
+    let mut list = hosts.net.host.command("nft");
+    list.args(["list", "ruleset"]);
+    success(list)
 }
 
 /// Returns the number of connections that the process has split so far.
@@ -186,7 +109,7 @@ fn live_policy_splits_new_connections_of_its_ports_and_a_change_resets_none() {
     hosts
         .here
         .wait("the process has ended", |state| state.split.is_none());
-    assert_eq!(hosts.ruleset(), "");
+    assert_eq!(ruleset(&hosts), "");
     pass(&third);
     agent.end();
     success(hosts.here.uc(&["detach", "--all"]));
@@ -229,7 +152,7 @@ fn live_killed_split_is_started_again_and_other_connections_go_on() {
     agent.end();
     is_reset(&last.0, PATIENCE, "the guest of an agent that ends");
     pass(&other);
-    assert_eq!(hosts.ruleset(), "");
+    assert_eq!(ruleset(&hosts), "");
     success(hosts.here.uc(&["detach", "--all"]));
 }
 
@@ -251,7 +174,7 @@ fn live_split_that_cannot_work_is_refused_before_anything_changes() {
     };
     let state = refused("'nosuch'; it has ");
     assert!(state.ports.iter().all(|port| port.attached), "{state:#?}");
-    assert_eq!(hosts.ruleset(), "");
+    assert_eq!(ruleset(&hosts), "");
     let told = outcome(hosts.here.uc(&["status"]));
     assert_eq!(told.status, Some(1));
     assert!(
@@ -262,14 +185,14 @@ fn live_split_that_cannot_work_is_refused_before_anything_changes() {
 
     hosts.here.write_policy(&policy("[split]\n"));
     hosts.in_force("the host's congestion control");
-    let before = hosts.ruleset();
+    let before = ruleset(&hosts);
     let ends = hosts.guest();
     pass(&ends);
     hosts
         .here
         .write_policy(&policy("[split]\ncongestion_control = \"nosuch\""));
     refused("'nosuch'; it has ");
-    assert_eq!(hosts.ruleset(), before);
+    assert_eq!(ruleset(&hosts), before);
     pass(&ends);
 
     // A port of a bridge is split with all others of the bridge, if the host is their gateway.

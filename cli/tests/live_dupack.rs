@@ -4,17 +4,19 @@
 mod common;
 
 use std::io::Write;
-use std::thread;
+use std::process::Stdio;
 
-use common::ends::{listen, open, receive, send};
+use common::bench::wait_until;
+use common::ends::{listen, open};
+use common::lost::{CONNECTIONS, SEGMENTS, send_singly, transfers};
 use common::process::Process;
-use common::routed::{Routed, ip};
+use common::routed::Routed;
 use common::sandbox::Sandbox;
-use common::uc::{refusal, success};
+use common::uc::{outcome, refusal, success};
 use common::{by_hand, live_with};
+use nix::net::if_::if_nametoindex;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 2] = ["ip", "nft"];
 const ATTACH: [&str; 6] = [
@@ -25,20 +27,14 @@ const ATTACH: [&str; 6] = [
     "--no-sack",
     "--no-timestamps",
 ];
-/// Connections whose only window is lost; segments of each, which leave at once.
-const CONNECTIONS: u64 = 10;
-const SEGMENTS: u64 = 8;
-/// Size of a full packet.
-const PACKET_BYTES: u64 = 1500;
-
 fn can_run() -> bool {
     live_with(&TOOLS) && live_with(&by_hand::TOOLS)
 }
 
-/// A guest whose segments leave one by one, so that the host can drop single ones.
+/// A guest whose segments leave one by one.
 fn network() -> Routed {
     let net = Routed::build(&[None], 1);
-    ip(&net.guest, "link set eth0 gso_max_segs 1");
+    send_singly(&net);
     net
 }
 
@@ -60,51 +56,6 @@ fn end(mut process: Process) -> (u64, u64) {
     (count("duplicate_acks"), count("rounds"))
 }
 
-/// Makes the host drop the next [`SEGMENTS`] full packets of the guest, and no other packet.
-fn lose_the_next_window(net: &Routed) {
-    let quota = SEGMENTS * PACKET_BYTES + 1;
-    let mut nft = net.host.command("nft");
-    nft.arg(format!(
-        "add table inet loss; \
-         add chain inet loss forward {{ type filter hook forward priority 0 ; }}; \
-         flush chain inet loss forward; \
-         add rule inet loss forward iifname port0 meta length > 1000 quota until {quota} bytes drop"
-    ));
-    success(nft);
-}
-
-/// Opens connections one after the other, each of which loses its only window; all bytes arrive, once.
-/// Returns how often the guest's timer expired, and how often it began a fast recovery.
-fn transfers(net: &Routed, is_ipv6: bool) -> (u64, u64) {
-    let listener = listen(&net.server, Routed::server(0, is_ipv6, 80));
-    let bytes = SEGMENTS * (PACKET_BYTES - if is_ipv6 { 60 } else { 40 });
-    let before = recoveries(&net.guest);
-    for _ in 0..CONNECTIONS {
-        let (guest, server) = open(&net.guest, &listener);
-        lose_the_next_window(net);
-        thread::scope(|scope| {
-            scope.spawn(|| send(&guest, bytes));
-            assert_eq!(receive(&server), bytes);
-        });
-    }
-    let after = recoveries(&net.guest);
-    (after.0 - before.0, after.1 - before.1)
-}
-
-/// Returns the numbers of a namespace's timeouts and of its fast recoveries without SACK.
-fn recoveries(namespace: &Namespace) -> (u64, u64) {
-    let text = namespace
-        .enter(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap())
-        .unwrap();
-    let mut rows = text.lines().filter(|line| line.starts_with("TcpExt: "));
-    let (names, values) = (rows.next().unwrap(), rows.next().unwrap());
-    let count = |name: &str| {
-        let at = names.split(' ').position(|known| known == name).unwrap();
-        values.split(' ').nth(at).unwrap().parse::<u64>().unwrap()
-    };
-    (count("TCPTimeouts"), count("TCPRenoRecovery"))
-}
-
 #[test]
 fn live_lost_windows_are_repaired_by_fast_retransmits_and_without_dupack_by_the_timer() {
     if !can_run() {
@@ -113,11 +64,12 @@ fn live_lost_windows_are_repaired_by_fast_retransmits_and_without_dupack_by_the_
     let (net, sandbox) = (network(), Sandbox::new());
     success(sandbox.uc(&net.host, &ATTACH));
     for is_ipv6 in [false, true] {
-        let (timeouts, recoveries) = transfers(&net, is_ipv6);
+        let listener = listen(&net.server, Routed::server(0, is_ipv6, 80));
+        let (timeouts, recoveries) = transfers(&net, &listener);
         println!("without: {timeouts} timeouts, {recoveries} fast recoveries");
         assert!(timeouts >= CONNECTIONS, "{timeouts} timeouts");
         let process = dupack(&net, &sandbox);
-        let (timeouts, recoveries) = transfers(&net, is_ipv6);
+        let (timeouts, recoveries) = transfers(&net, &listener);
         let (sent, rounds) = end(process);
         println!(
             "with: {timeouts} timeouts, {recoveries} fast recoveries, {sent} in {rounds} rounds"
@@ -144,14 +96,14 @@ fn live_kill_leaves_nothing_and_the_guests_timer_takes_over() {
     let process = dupack(&net, &sandbox);
     refusal(
         sandbox.uc(&net.host, &["dupack", "port0"]),
-        &["port0", "another `uc dupack` runs"],
+        &["`uc dupack` (process ", "already: end it first"],
     );
     let pins = sandbox.pins();
     drop(process);
     assert_eq!(sandbox.pins(), pins);
     // A connection from before goes on, and lost windows are repaired as without the command.
     guest.write_all(b"?").unwrap();
-    let (timeouts, _) = transfers(&net, false);
+    let (timeouts, _) = transfers(&net, &listener);
     assert!(timeouts >= CONNECTIONS, "{timeouts} timeouts");
     end(dupack(&net, &sandbox));
     drop((guest, server));
@@ -175,5 +127,66 @@ fn live_ports_whose_guests_would_not_listen_are_refused_in_words() {
     ] {
         refused(port, words);
     }
+    success(sandbox.uc(&net.host, &["detach", "--all"]));
+}
+
+#[test]
+fn live_a_port_that_cannot_be_served_yet_is_named_and_tried_again_while_others_are_served() {
+    if !can_run() {
+        return;
+    }
+    let (net, sandbox) = (network(), Sandbox::new());
+    success(sandbox.uc(&net.host, &ATTACH));
+    let index = |name: &str| {
+        let index = net.host.enter(|| if_nametoindex(name).unwrap());
+        index.unwrap()
+    };
+    let port = |name: &str, least_us: u64| {
+        let ifindex = index(name);
+        serde_json::json!({ "name": name, "ifindex": ifindex, "least_us": least_us, "short_tails_us": null })
+    };
+    let mut command = sandbox.uc(&net.host, &["dupack", "--settings-on-stdin"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut tell = |ports: &[serde_json::Value]| {
+        writeln!(stdin, "{}", serde_json::json!({ "ports": ports })).unwrap();
+    };
+    let status = || {
+        let asked = outcome(sandbox.uc(&net.host, &["dupack", "--status", "--json"]));
+        serde_json::from_str::<serde_json::Value>(&asked.stdout).unwrap_or_default()
+    };
+    tell(&[port("port0", 5000), port("up0", 5000)]);
+    wait_until("up0 is refused", || {
+        let why = &status()["refused"]["up0"];
+        why.as_str()
+            .is_some_and(|why| why.contains("port up0 is not attached"))
+    });
+    assert_eq!(status()["counts"]["port0"]["rounds"], 0);
+    let listener = listen(&net.server, Routed::server(0, false, 82));
+    let (timeouts, _) = transfers(&net, &listener);
+    assert!(timeouts <= CONNECTIONS / 2, "{timeouts} timeouts");
+    let rounds = status()["counts"]["port0"]["rounds"].as_u64().unwrap();
+    assert!(rounds >= CONNECTIONS / 2, "{rounds} rounds");
+
+    let mut attach = ATTACH;
+    attach[1] = "up0";
+    success(sandbox.uc(&net.host, &attach));
+    wait_until("up0 is served", || status()["counts"]["up0"]["rounds"] == 0);
+    assert_eq!(status()["refused"], serde_json::json!({}));
+
+    // Other settings: what was counted stays.
+    tell(&[port("port0", 9000)]);
+    wait_until("port0 is served alone", || {
+        let status = status();
+        status["ports"][0]["least_us"] == 9000 && status["counts"]["up0"].is_null()
+    });
+    let kept = status()["counts"]["port0"]["rounds"].as_u64().unwrap();
+    assert!(kept >= rounds, "{kept} rounds");
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+    refusal(
+        sandbox.uc(&net.host, &["dupack", "--status"]),
+        &["no `uc dupack` runs", "uc dupack PORT"],
+    );
     success(sandbox.uc(&net.host, &["detach", "--all"]));
 }

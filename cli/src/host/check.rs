@@ -9,7 +9,7 @@ use uc_law::{Chosen, Law, Parameters, Profile, Row, Table, Value, Watch};
 use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
 use uc_policy::trusted;
-use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Split, Treatment};
+use uc_policy::{Dupack, Fault, Planned, Policy, PolicyError, Rule, Split, Treatment};
 use uc_port::{Match, PortCoupling, Prefix, ProgramObject};
 
 use crate::host::laws;
@@ -72,6 +72,8 @@ struct PortAnswer {
     strict: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     split: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dupack: Option<Dupack>,
     rules: Vec<RuleAnswer>,
 }
 
@@ -213,6 +215,7 @@ impl Check {
                 flows_max: None,
                 strict: None,
                 split: None,
+                dupack: None,
                 rules: Vec::new(),
             });
         };
@@ -225,6 +228,7 @@ impl Check {
             flows_max: Some(settings.flows_max),
             strict: Some(settings.strict),
             split: Some(settings.split),
+            dupack: planned.dupack,
             rules: planned
                 .rules
                 .iter()
@@ -245,6 +249,9 @@ impl Check {
                 print_port(name, &planned);
                 if planned.settings.split {
                     outln!("{}", splits(&policy.split));
+                }
+                if let Some(dupack) = &planned.dupack {
+                    outln!("{}", sends(dupack));
                 }
             }
             None => outln!("{name}: not in the policy; it is left alone"),
@@ -336,6 +343,18 @@ fn splits(split: &Split) -> String {
         },
         if split.mptcp { "Multipath TCP" } else { "TCP" },
         control.unwrap_or("the host's congestion control")
+    )
+}
+
+/// Describes when the port's guest gets duplicate ACKs.
+fn sends(dupack: &Dupack) -> String {
+    let short = dupack.short_tails.map_or_else(String::new, |later| {
+        format!(", to short tails, too, and to lone segments {later} later")
+    });
+    format!(
+        "dupack: duplicate ACKs to flows under a law that are silent for {} and longer than their path \
+         explains{short}; SACK and timestamps are removed from them",
+        dupack.least
     )
 }
 

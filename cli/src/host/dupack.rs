@@ -1,26 +1,31 @@
 //! `uc dupack`: this host sends guests duplicate ACKs when their last segments are lost.
 
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
-use uc_core::dupack::Policy;
-use uc_dupack::{CAVEAT, Counts, Sender};
-use uc_port::Store;
+use uc_dupack::{CAVEAT, Counts, PortSetup, Running, Setup, Status};
+use uc_port::interface_index;
 
+use crate::host::tasks::tasks_on_stdin;
 use crate::research::batch::cancel_on_signal;
+
+/// Interval at which ports that were refused are tried again.
+const AGAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// Send guests duplicate ACKs when a flow of theirs has gone silent with data in flight, so that they
 /// retransmit in about a round trip and not by their timers, of 200 ms or more.
 ///
 /// The ports are attached, and their law removes SACK and timestamps: guests that have them ignore the
-/// host's ACKs. The command runs until it is stopped or killed, and leaves nothing behind.
+/// host's ACKs. The command runs until it is stopped or killed, and leaves nothing behind. One process sends
+/// them in a network namespace.
 #[derive(Args)]
 pub struct Dupack {
     /// Ports of the guests
-    #[arg(required = true, value_name = "PORT")]
+    #[arg(required_unless_present_any = ["status", "settings_on_stdin"], value_name = "PORT")]
     ports: Vec<String>,
     /// Shortest silence of a flow before it gets duplicate ACKs; on longer paths it is by RFC 6298:
     /// srtt + 4 · rttvar
@@ -32,27 +37,36 @@ pub struct Dupack {
     #[arg(long, value_name = "MILLISECONDS",
           value_parser = clap::value_parser!(u64).range(0..=10_000))]
     short_tails: Option<u64>,
-    /// Print the numbers as a JSON object, at the start and at the end
+    /// Print at which ports the running command sends, and how many, and do nothing else
+    #[arg(long, conflicts_with_all = ["ports", "least", "short_tails"])]
+    status: bool,
+    /// Read the ports and their settings as JSON from standard input, and again from each further line, until
+    /// its end: how an agent starts this
+    #[arg(long, hide = true, conflicts_with_all = ["ports", "least", "short_tails", "status"])]
+    settings_on_stdin: bool,
+    /// Print the numbers as a JSON object, at the start and at the end; with --status, the ports, too
     #[arg(long)]
     json: bool,
 }
 
 impl Dupack {
-    /// Sends duplicate ACKs until it is stopped.
+    /// Sends duplicate ACKs until it is stopped, or prints the status.
     pub fn execute(self) -> Result<bool> {
-        let Some(programs) = Store::default().open()? else {
-            bail!(
-                "no port is attached; `uc attach PORT --no-sack --no-timestamps` attaches one for this command"
-            );
-        };
-        let policy = Policy::new(
-            Duration::from_millis(self.least),
-            self.short_tails.map(Duration::from_millis),
-        );
+        if self.status {
+            print_status(&Status::ask()?, self.json)?;
+            return Ok(true);
+        }
         let stop = cancel_on_signal()?;
-        let mut sender = Sender::new(programs, &self.ports, policy)?;
+        let stops = || stop.load(Ordering::Relaxed);
+        if self.settings_on_stdin {
+            return follow(stops);
+        }
+        let running = Running::start(self.setup()?)?;
+        if let Some(error) = running.take_refusal() {
+            return Err(error.into());
+        }
         if self.json {
-            print(sender.counts(), true)?;
+            print(running.status().total(), true)?;
         } else {
             outln!(
                 "{}: duplicate ACKs to flows that are silent for {} ms and longer than their path explains",
@@ -62,25 +76,93 @@ impl Dupack {
             outln!("caution: {CAVEAT}");
         }
         crate::out::flush();
-        while !stop.load(Ordering::Relaxed) {
-            sender.walk()?;
-            thread::sleep(sender.pause());
+        while !stops() {
+            thread::sleep(running.walk()?);
         }
-        print(sender.counts(), self.json)?;
+        print(running.status().total(), self.json)?;
         Ok(true)
+    }
+
+    /// Returns the ports by their indices, each once.
+    fn setup(&self) -> Result<Setup> {
+        let mut setup = Setup::default();
+        let short_tails = self.short_tails.map(Duration::from_millis);
+        for name in &self.ports {
+            let ifindex = interface_index(name)?;
+            if setup.ports.iter().all(|port| port.ifindex != ifindex) {
+                let least = Duration::from_millis(self.least);
+                let port = PortSetup::new(name, ifindex, least, short_tails);
+                setup.ports.push(port);
+            }
+        }
+        Ok(setup)
     }
 }
 
+/// Sends duplicate ACKs by the newest line of standard input, until it ends or `stops` returns true.
+fn follow(stops: impl Fn() -> bool) -> Result<bool> {
+    let setups = tasks_on_stdin();
+    let Ok(first) = setups.recv() else {
+        return Ok(true);
+    };
+    let running = Running::start(first?)?;
+    let mut tried = Instant::now();
+    while !stops() {
+        match setups.recv_timeout(running.walk()?) {
+            Ok(setup) => running.change(setup?),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if tried.elapsed() >= AGAIN_EVERY {
+            tried = Instant::now();
+            running.try_again();
+        }
+    }
+    Ok(true)
+}
+
+fn in_words(counts: Counts) -> String {
+    format!(
+        "{} duplicate ACKs in {} rounds; {} rounds for guests of unknown address",
+        counts.duplicate_acks, counts.rounds, counts.unknown_guests
+    )
+}
+
 fn print(counts: Counts, json: bool) -> Result<()> {
+    match json {
+        true => outln!("{}", serde_json::to_string(&counts)?),
+        false => outln!("{}", in_words(counts)),
+    }
+    Ok(())
+}
+
+fn print_status(status: &Status, json: bool) -> Result<()> {
     if json {
-        outln!("{}", serde_json::to_string(&counts)?);
+        outln!("{}", serde_json::to_string(status)?);
         return Ok(());
     }
-    outln!(
-        "{} duplicate ACKs in {} rounds; {} rounds for guests of unknown address",
-        counts.duplicate_acks,
-        counts.rounds,
-        counts.unknown_guests
-    );
+    for PortSetup {
+        name,
+        least_us,
+        short_tails_us,
+        ..
+    } in &status.setup.ports
+    {
+        let ms = |us: u64| us as f64 / 1000.0;
+        let short = short_tails_us.map_or_else(String::new, |us| {
+            format!(
+                ", to short tails, too, and to lone segments {} ms later",
+                ms(us)
+            )
+        });
+        let done = match (status.refused.get(name), status.counts.get(name)) {
+            (Some(why), _) => format!("none, because {why}"),
+            (None, counts) => in_words(counts.copied().unwrap_or_default()),
+        };
+        outln!(
+            "{name}: after {} ms of silence{short}: {done}",
+            ms(*least_us)
+        );
+    }
     Ok(())
 }

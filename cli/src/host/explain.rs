@@ -1,5 +1,6 @@
 //! `uc explain FLOW`: what the law did to a flow, and why.
 
+mod dupack;
 pub mod find;
 mod passed;
 mod split;
@@ -126,6 +127,7 @@ impl Explain {
         story.place_rule(agent.state.as_ref());
         story.split_by = split::of(flow.0.guest, flow.0.remote)?;
         story.split = story.split_by.is_some();
+        story.dupack = dupack::of(&flow.0);
         if self.json && self.follow {
             outln!("{}", serde_json::to_string(&story)?);
         } else if self.json {

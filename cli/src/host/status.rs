@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use uc_client::AgentState;
-use uc_client::state::{CanaryStage, CanaryState, EtcdState, PolicySource, SplitState};
+use uc_client::state::{
+    CanaryStage, CanaryState, DupackState, EtcdState, PolicySource, SplitState,
+};
 use uc_port::Store;
 
 use crate::host::agent;
@@ -104,11 +106,31 @@ fn held(agent: &AgentState) -> String {
     format!("all ports{but}, also those to come; `uc attach PORT` gives one back")
 }
 
-fn split(split: &SplitState) -> String {
-    let ports = match split.ports.as_slice() {
+fn named(ports: &[String]) -> String {
+    match ports {
         [] => "no port".to_owned(),
         ports => ports.join(", "),
+    }
+}
+
+fn dupack(dupack: &DupackState) -> String {
+    let ports = named(&dupack.ports);
+    let Some(process) = &dupack.process else {
+        return format!("{ports}: guests wait for their timers");
     };
+    let total = process.total();
+    let unknown = match total.unknown_guests {
+        0 => String::new(),
+        rounds => format!("; {rounds} rounds for guests of unknown address"),
+    };
+    format!(
+        "{ports}; {} duplicate ACKs to guests in {} rounds{unknown}; process {}",
+        total.duplicate_acks, total.rounds, process.pid
+    )
+}
+
+fn split(split: &SplitState) -> String {
+    let ports = named(&split.ports);
     let Some(process) = &split.process else {
         return format!("{ports}: new connections pass unsplit");
     };
@@ -146,6 +168,9 @@ fn print_report(report: &Report) {
             }
             if let Some(state) = &agent.split {
                 outln!("split   {}", split(state));
+            }
+            if let Some(state) = &agent.dupack {
+                outln!("dupack  {}", dupack(state));
             }
             if !agent.held.is_empty() {
                 outln!("held    {}", held(agent));

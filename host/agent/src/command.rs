@@ -1,4 +1,4 @@
-//! A command that does a part of the agent's work for all ports together, as `uc split` does. The agent
+//! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack`. The agent
 //! runs one process of it. The process reads its task from its standard input, again at each change, and
 //! answers by the place that it has in the network namespace (`uc-single`). So a change restarts nothing.
 //!

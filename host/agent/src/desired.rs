@@ -27,6 +27,8 @@ pub struct Wanted {
     pub start: Option<uc_watch::Settings>,
     /// Whether its guest's connections are split.
     pub split: bool,
+    /// When its guest gets duplicate ACKs of the host; `None`: never.
+    pub dupack: Option<uc_policy::Dupack>,
     /// Whether an operator holds it: it stays detached.
     pub held: bool,
 }
@@ -50,6 +52,7 @@ pub fn desired(
             plan: planned.port,
             start: planned.start,
             split: planned.settings.split,
+            dupack: planned.dupack,
             held: hold.holds(&link.name),
         };
         Some((link.ifindex, wanted))

@@ -12,6 +12,7 @@ use uc_client::{AgentError, AgentState};
 
 use crate::account;
 use crate::desired::{Wanted, desired};
+use crate::dupacks::Dupacks;
 use crate::etcd;
 use crate::event::Event;
 use crate::guests::{Guests, Known};
@@ -51,6 +52,7 @@ pub struct Engine {
     ports: Ports,
     watches: Watches,
     splits: Splits,
+    dupacks: Dupacks,
     /// Whether desired and actual state may differ.
     dirty: bool,
     ready: bool,
@@ -91,6 +93,7 @@ impl Engine {
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
             splits: Splits::new(),
+            dupacks: Dupacks::new(),
             settings,
             shared,
             notify: Notify::from_environment(),
@@ -172,6 +175,7 @@ impl Engine {
         }
         self.watches.look_after();
         self.splits.look_after();
+        self.dupacks.look_after();
         self.notify.alive();
         self.publish();
         false
@@ -181,6 +185,7 @@ impl Engine {
     pub fn once(&mut self) -> bool {
         self.watches.disable();
         self.splits.disable();
+        self.dupacks.disable();
         self.reconcile();
         self.publish();
         self.state.is_in_force()
@@ -191,6 +196,7 @@ impl Engine {
         self.notify.stopping();
         self.watches.end();
         self.splits.end();
+        self.dupacks.end();
         steps::count(&mut self.rollout, &mut self.source, &self.ports);
         if self.source.is_fleet() {
             self.rollout.store();
@@ -205,8 +211,13 @@ impl Engine {
         let until = self.look_at.saturating_duration_since(Instant::now());
         let alive = self.notify.interval().unwrap_or(LOOK_EVERY);
         let trial = self.rollout.wait(Instant::now());
-        let processes = self.watches.interval().min(self.splits.interval());
-        until.min(alive).min(processes).min(trial)
+        let processes = [
+            self.watches.interval(),
+            self.splits.interval(),
+            self.dupacks.interval(),
+        ];
+        let first = until.min(alive).min(trial);
+        processes.into_iter().fold(first, Duration::min)
     }
 
     /// Processes an event; returns whether the agent must end.
@@ -365,6 +376,7 @@ impl Engine {
             }
         }
         self.watches.want(&desired);
+        self.dupacks.want(&desired);
         if let (Some(policy), Some(links)) = (self.source.policy(), &self.links) {
             self.splits.want(&desired, links, &policy.split);
         }
@@ -418,6 +430,7 @@ impl Engine {
     fn publish(&mut self) {
         self.state.watches = self.watches.states();
         self.state.split = self.splits.state();
+        self.state.dupack = self.dupacks.state();
         self.shared.publish(&self.state);
     }
 }

@@ -14,8 +14,8 @@
 //!   etcd.
 //! - `confined.rs`: the processes without rights that parse what others wrote: `names.rs` the files of
 //!   libvirt and CNI, [`metrics`] the requests of scrapers.
-//! - `watches.rs`, `splits.rs`: what processes of their own do for ports, `uc watch` and `uc split`;
-//!   `process.rs`: such a process; `command.rs`: one that works for all ports together.
+//! - `watches.rs`, `splits.rs`, `dupacks.rs`: what processes of their own do for ports, `uc watch`, `uc split` and
+//!   `uc dupack`; `process.rs`: such a process; `command.rs`: one that does so for all ports together.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
 
 mod account;
@@ -24,6 +24,7 @@ mod command;
 mod confined;
 mod control;
 mod desired;
+mod dupacks;
 mod engine;
 mod etcd;
 mod event;

@@ -3,11 +3,11 @@
 //! and reasons, so a tenant's traffic can't create series.
 
 mod apart;
+mod commands;
 mod listen;
 mod reading;
 mod rows;
 mod serve;
-mod split;
 mod table;
 
 use std::fmt;

@@ -249,6 +249,7 @@ mod tests {
                 plan: PortPlan::default(),
                 start: None,
                 split: *split,
+                dupack: None,
                 held: false,
             };
             (*index, wanted)

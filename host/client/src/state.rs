@@ -44,6 +44,9 @@ pub struct AgentState {
     /// Split connections, while the policy splits a port or connections are still split.
     #[serde(default)]
     pub split: Option<SplitState>,
+    /// Duplicate ACKs of the host, while the policy wants them at a port or the process still runs.
+    #[serde(default)]
+    pub dupack: Option<DupackState>,
     /// How often things happened in this agent's life.
     pub counts: Counts,
 }
@@ -216,6 +219,9 @@ pub struct CommandState<Status> {
 /// The connections that `uc split` splits for the agent.
 pub type SplitState = CommandState<uc_split::Status>;
 
+/// The duplicate ACKs that `uc dupack` sends for the agent.
+pub type DupackState = CommandState<uc_dupack::Status>;
+
 impl<Status> CommandState<Status> {
     /// Returns true if the command works for all ports for which the policy wants it.
     pub fn is_in_force(&self) -> bool {
@@ -262,6 +268,7 @@ impl AgentState {
             && self.ports.iter().all(port)
             && self.watches.iter().all(watch)
             && self.split.as_ref().is_none_or(SplitState::is_in_force)
+            && self.dupack.as_ref().is_none_or(DupackState::is_in_force)
     }
 }
 

@@ -20,20 +20,32 @@ pub enum DupackError {
     #[error(
         "port {name}: no rule removes SACK and timestamps from its flows, and guests that have them ignore \
          duplicate ACKs without SACK blocks and timestamps; attach it with --no-sack --no-timestamps, or \
-         give its policy no_sack and no_timestamps"
+         have an agent send them: dupack = true in its policy"
     )]
     Deaf {
         /// Name of the interface.
         name: String,
     },
-    /// A second process for one port.
-    #[error("port {name}: another `uc dupack` runs for it; end that first")]
+    /// A second process in one network namespace.
+    #[error(
+        "`uc dupack` (process {pid}) runs in this network namespace already: end it first, or have it send at \
+         these ports, too"
+    )]
     Taken {
-        /// Name of the interface.
-        name: String,
+        /// Number of the process.
+        pid: i32,
     },
+    /// No process sends duplicate ACKs here.
+    #[error("no `uc dupack` runs in this network namespace; start one: uc dupack PORT")]
+    Nobody,
+    /// The status of the process can't be read.
+    #[error("the status of `uc dupack` can't be read: {0}")]
+    Status(#[source] io::Error),
     /// The process may not open packet sockets.
-    #[error("CAP_NET_RAW is missing: run as root, or grant it to the program with setcap")]
+    #[error(
+        "packet sockets need CAP_NET_RAW and the address family AF_PACKET: run as root, grant the capability \
+         to the program with setcap, or put watch.conf into the service's folder (docs/install.md)"
+    )]
     Capability,
     /// The kernel refused something.
     #[error("can't {action}: {source}")]
@@ -46,12 +58,18 @@ pub enum DupackError {
     /// The flow table or a plan can't be read.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// The port programs that are pinned can't be opened.
+    #[error("{why}")]
+    Programs {
+        /// The error of opening them.
+        why: String,
+    },
 }
 
 impl DupackError {
     pub(crate) fn kernel(action: impl Into<String>, source: io::Error) -> Self {
         match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::Capability,
+            Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT) => Self::Capability,
             _ => Self::Kernel {
                 action: action.into(),
                 source,

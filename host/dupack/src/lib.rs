@@ -8,15 +8,22 @@
 //! Read in this order:
 //! - `frame`: a duplicate ACK as a frame for the guest.
 //! - `wire`: the socket at a port: sends frames, and learns guests' Ethernet addresses.
-//! - [`sender`]: walks through the flow table at intervals.
+//! - [`setup`]: at which ports, and when.
+//! - `sender`: walks through the flow table at intervals.
+//! - [`status`], [`running`]: the one process in a network namespace, and what it answers.
 
 mod error;
 mod frame;
-pub mod sender;
+pub mod running;
+mod sender;
+pub mod setup;
+pub mod status;
 mod wire;
 
 pub use error::DupackError;
-pub use sender::{Counts, Sender};
+pub use running::Running;
+pub use setup::{PortSetup, Setup};
+pub use status::{Counts, Status};
 
 /// What the duplicate ACKs may do to a guest, in one line.
 pub const CAVEAT: &str = "on a path whose round-trip time jumps, duplicate ACKs come before the late ACKs, and \

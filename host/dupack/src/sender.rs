@@ -1,117 +1,146 @@
 //! Walks through the flow table at intervals, and sends what the core says is due.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 use uc_core::dupack::{Policy, Rounds, segment};
 use uc_core::{Law, consts};
-use uc_port::{FlowView, PortPlan, Programs, interface_index};
+use uc_port::{FlowView, PortPlan, Programs, Store};
 
 use crate::error::DupackError;
 use crate::frame::frame;
+use crate::setup::{PortSetup, Setup};
+use crate::status::{Counts, Key, Status};
 use crate::wire::Wire;
 
 /// Shortest time from one walk to the next.
 const WALK_EVERY: Duration = Duration::from_millis(2);
+/// Time to the next walk while no port is served.
+const IDLE: Duration = Duration::from_millis(50);
 /// A walk is followed by a pause this many times as long, so a large table takes no more of a processor.
 const PAUSE_PER_WALK: u32 = 10;
 
-/// How much was sent so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Rounds of duplicate ACKs; a flow may get several.
-    pub rounds: u64,
-    /// Duplicate ACKs that ports took.
-    pub duplicate_acks: u64,
-    /// Rounds of which nothing was sent, because the guest has opened or accepted no connection since the
-    /// start and its Ethernet address is unknown.
-    pub unknown_guests: u64,
+/// A port at which duplicate ACKs are sent.
+#[derive(Debug)]
+struct Port {
+    name: String,
+    policy: Policy,
+    wire: Wire,
+    counts: Counts,
 }
 
-/// A flow: the index of its port, the guest's end and the remote one.
-type Key = (u32, SocketAddr, SocketAddr);
+/// What a flow got.
+#[derive(Clone, Copy, Debug, Default)]
+struct Given {
+    rounds: Rounds,
+    counts: Counts,
+}
 
 /// The ports, and what was done for their flows. Dropping it leaves nothing behind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sender {
-    programs: Programs,
-    policy: Policy,
-    wires: BTreeMap<u32, Wire>,
+    setup: Setup,
+    programs: Option<Programs>,
+    ports: BTreeMap<u32, Port>,
+    refused: BTreeMap<String, DupackError>,
     /// Flows that had a round; a flow that the walk does not meet is forgotten.
-    rounds: HashMap<Key, Rounds>,
-    counts: Counts,
-    pause: Duration,
-    /// One for each port: the kernel frees the place when the process ends, however it does.
-    _places: Vec<UnixListener>,
+    flows: HashMap<Key, Given>,
 }
 
 impl Sender {
-    /// Checks that duplicate ACKs can help at these ports, and begins to learn their guests' addresses.
-    ///
-    /// # Errors
-    /// The precondition that does not hold, or what the kernel refuses; nothing is left then.
-    pub fn new(programs: Programs, names: &[String], policy: Policy) -> Result<Self, DupackError> {
-        let mut wires = BTreeMap::new();
-        let mut places = Vec::new();
-        for name in names {
-            let ifindex = interface_index(name)?;
-            if wires.contains_key(&ifindex) {
-                continue;
+    /// Sends duplicate ACKs as this setup says, from now on. Ports that stay keep what is known of their
+    /// guests and flows.
+    pub fn change(&mut self, setup: Setup) {
+        let of = |ifindex: u32| setup.ports.iter().find(|port| port.ifindex == ifindex);
+        self.ports.retain(|ifindex, _| of(*ifindex).is_some());
+        for (ifindex, port) in &mut self.ports {
+            if let Some(own) = of(*ifindex) {
+                (port.name, port.policy) = (own.name.clone(), own.policy());
             }
-            let Some(plan) = programs.plan(ifindex)? else {
-                return Err(DupackError::NotAttached { name: name.clone() });
-            };
-            if !is_heard(&plan) {
-                return Err(DupackError::Deaf { name: name.clone() });
-            }
-            places.push(take_place(name, ifindex)?);
-            wires.insert(ifindex, Wire::open(ifindex)?);
         }
-        Ok(Self {
-            programs,
-            policy,
-            wires,
-            rounds: HashMap::new(),
-            counts: Counts::default(),
-            pause: WALK_EVERY,
-            _places: places,
-        })
+        self.setup = setup;
+        self.open();
     }
 
-    /// Returns how much was sent so far.
-    pub fn counts(&self) -> Counts {
-        self.counts
+    /// Opens the ports of the setup at which none are sent yet, and notes why some can't be.
+    pub fn open(&mut self) {
+        self.refused.clear();
+        let is_closed = |port: &&PortSetup| !self.ports.contains_key(&port.ifindex);
+        let closed: Vec<PortSetup> = self.setup.ports.iter().filter(is_closed).cloned().collect();
+        if closed.is_empty() {
+            return;
+        }
+        // Programs that were loaded again since the last time have another table.
+        match Store::default().open() {
+            Ok(programs) => {
+                for port in closed {
+                    match opened(programs.as_ref(), &port) {
+                        Ok(open) => drop(self.ports.insert(port.ifindex, open)),
+                        Err(error) => drop(self.refused.insert(port.name, error)),
+                    }
+                }
+                self.programs = programs;
+            }
+            Err(error) => {
+                let why = error.to_string();
+                let refuse =
+                    |port: PortSetup| (port.name, DupackError::Programs { why: why.clone() });
+                self.refused.extend(closed.into_iter().map(refuse));
+            }
+        }
     }
 
-    /// Returns the time from the last walk to the next.
-    pub fn pause(&self) -> Duration {
-        self.pause
+    /// Returns whether ports of the setup are refused.
+    pub fn is_refused(&self) -> bool {
+        !self.refused.is_empty()
     }
 
-    /// Walks through the flow table once.
+    /// Takes out why a port of the setup is refused, if one is.
+    pub fn take_refusal(&mut self) -> Option<DupackError> {
+        self.refused.pop_first().map(|(_, error)| error)
+    }
+
+    /// Returns what was done so far, and for this flow.
+    pub fn status(&self, flow: Option<Key>) -> Status {
+        let refused = self.refused.iter();
+        let counts = self.ports.values();
+        Status {
+            pid: std::process::id(),
+            setup: self.setup.clone(),
+            refused: refused
+                .map(|(port, error)| (port.clone(), error.to_string()))
+                .collect(),
+            counts: counts
+                .map(|port| (port.name.clone(), port.counts))
+                .collect(),
+            flow: flow.and_then(|flow| self.flows.get(&flow).map(|given| given.counts)),
+        }
+    }
+
+    /// Walks through the flow table once. Returns the time until the next walk.
     ///
     /// # Errors
     /// The kernel's refusal to read the table.
-    pub fn walk(&mut self) -> Result<(), DupackError> {
+    pub fn walk(&mut self) -> Result<Duration, DupackError> {
         let began = Instant::now();
-        self.wires.values_mut().for_each(Wire::learn);
+        self.ports.values_mut().for_each(|port| port.wire.learn());
+        let Some(programs) = self.programs.as_ref().filter(|_| !self.ports.is_empty()) else {
+            self.flows.clear();
+            return Ok(IDLE);
+        };
         let now_ns = now_ns();
         let mut met = HashMap::new();
         let mut due = Vec::new();
-        let (wires, policy, rounds) = (&self.wires, &self.policy, &self.rounds);
-        self.programs.each_flow(|flow| {
+        let (ports, flows) = (&self.ports, &self.flows);
+        programs.each_flow(|flow| {
             let key = (flow.ifindex, flow.guest, flow.remote);
-            if !wires.contains_key(&flow.ifindex) {
+            let Some(port) = ports.get(&flow.ifindex) else {
                 return;
-            }
-            let before = rounds.get(&key).copied();
+            };
+            let before = flows.get(&key).copied();
             let mut own = before.unwrap_or_default();
-            let count = own.take(policy, &flow.state, now_ns);
+            let count = own.rounds.take(&port.policy, &flow.state, now_ns);
             if count > 0 {
                 due.push((flow, count));
             }
@@ -119,29 +148,55 @@ impl Sender {
                 met.insert(key, own);
             }
         })?;
-        self.rounds = met;
+        self.flows = met;
         for (flow, count) in due {
             self.send(&flow, count);
         }
-        self.pause = WALK_EVERY.max(began.elapsed() * PAUSE_PER_WALK);
-        Ok(())
+        Ok(WALK_EVERY.max(began.elapsed() * PAUSE_PER_WALK))
     }
 
     /// Sends a flow's duplicate ACKs to its guest.
     fn send(&mut self, flow: &FlowView, count: u32) {
-        let Some(wire) = self.wires.get(&flow.ifindex) else {
+        let Some(port) = self.ports.get_mut(&flow.ifindex) else {
             return;
         };
-        let link = wire.link(flow.guest.ip());
+        let link = port.wire.link(flow.guest.ip());
         let ack = segment(&flow.state);
-        let Some(bytes) = link.and_then(|link| frame(link, flow.remote, flow.guest, &ack)) else {
-            self.counts.unknown_guests += 1;
-            return;
+        let frame = link.and_then(|link| frame(link, flow.remote, flow.guest, &ack));
+        let done = match frame {
+            Some(bytes) => Counts {
+                rounds: 1,
+                duplicate_acks: (0..count).filter(|_| port.wire.send(&bytes)).count() as u64,
+                unknown_guests: 0,
+            },
+            None => Counts {
+                unknown_guests: 1,
+                ..Counts::default()
+            },
         };
-        let sent = (0..count).filter(|_| wire.send(&bytes)).count();
-        self.counts.rounds += 1;
-        self.counts.duplicate_acks += sent as u64;
+        port.counts += done;
+        if let Some(given) = self.flows.get_mut(&(flow.ifindex, flow.guest, flow.remote)) {
+            given.counts += done;
+        }
     }
+}
+
+/// Checks that duplicate ACKs can help at a port, and begins to learn its guests' addresses.
+fn opened(programs: Option<&Programs>, port: &PortSetup) -> Result<Port, DupackError> {
+    let name = || port.name.clone();
+    let plan = programs.map(|programs| programs.plan(port.ifindex));
+    let Some(plan) = plan.transpose()?.flatten() else {
+        return Err(DupackError::NotAttached { name: name() });
+    };
+    if !is_heard(&plan) {
+        return Err(DupackError::Deaf { name: name() });
+    }
+    Ok(Port {
+        name: name(),
+        policy: port.policy(),
+        wire: Wire::open(port.ifindex)?,
+        counts: Counts::default(),
+    })
 }
 
 /// Returns whether a rule of the port makes guests listen to duplicate ACKs of the host.
@@ -153,18 +208,6 @@ fn is_heard(plan: &PortPlan) -> bool {
             && modes & consts::MODE_OBSERVE == 0
             && modes & removed == removed
     })
-}
-
-/// Takes the place of the one process that sends duplicate ACKs at a port: an abstract Unix socket, whose
-/// name belongs to the network namespace.
-fn take_place(name: &str, ifindex: u32) -> Result<UnixListener, DupackError> {
-    let address = format!("undercurrent/dupack/{ifindex}");
-    std::os::unix::net::SocketAddr::from_abstract_name(address)
-        .and_then(|address| UnixListener::bind_addr(&address))
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::AddrInUse => DupackError::Taken { name: name.into() },
-            _ => DupackError::kernel("create a Unix socket", error),
-        })
 }
 
 /// Returns the time by the clock of the port programs.

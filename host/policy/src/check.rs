@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use uc_core::rule::{Match, RULES_MAX};
 use uc_law::{Law, PortCoupling, Watch};
 
+use crate::dupack::DupackKey;
 use crate::effort::Effort;
 use crate::fault::Faults;
 use crate::pattern::Pattern;
@@ -37,6 +38,9 @@ pub(crate) fn check(policy: &Policy, has_host: bool, effort: &Effort, faults: &m
         check_agreement(rule, &earlier, effort, faults);
     }
     check_room(policy, effort, faults);
+    if !policy.rules.iter().any(|rule| faults.touch(&key(rule))) {
+        check_dupack(policy, effort, faults);
+    }
     if has_host {
         check_watch_host(policy, faults);
     }
@@ -257,6 +261,45 @@ fn check_watch_host(policy: &Policy, faults: &mut Faults<'_>) {
                        and peers";
         faults.add(&format!("{}.start", key(rule)), message);
     }
+}
+
+/// Checks that some flow gets duplicate ACKs where `[defaults]` or a tenant asks for them.
+fn check_dupack(policy: &Policy, effort: &Effort, faults: &mut Faults<'_>) {
+    let asks = |key: &Option<DupackKey>| key.as_ref().and_then(DupackKey::resolve).is_some();
+    let message = "is for flows whose law acts, and each rule of these ports has law pass or observes; give them \
+                   for example law = \"ecn\", or leave it out";
+    let acts = policy.rules.iter().any(|rule| rule.treatment.acts());
+    if asks(&policy.file.defaults.port.dupack) && !acts {
+        faults.add("defaults.dupack", message);
+    }
+    for (at, table) in policy.file.tenants.iter().enumerate() {
+        if asks(&table.port.dupack) && !has_law_that_acts(policy, at, effort) {
+            faults.add(&format!("tenant.{at}.dupack"), message);
+        }
+    }
+}
+
+/// Returns whether a rule of the tenant's ports has a law that acts.
+fn has_law_that_acts(policy: &Policy, tenant: usize, effort: &Effort) -> bool {
+    let owned = &policy.tenants[tenant].ports;
+    // Where no effort is left, nothing is known.
+    let meets = |named: &Pattern| {
+        let mut owned = owned.iter();
+        owned.any(|owned| !effort.spend(owned.steps(named)) || owned.meets(named))
+    };
+    let is_about = |rule: &&Rule| {
+        rule.tenant.is_none_or(|of| of == tenant)
+            && (rule.ports.is_empty() || rule.ports.iter().any(meets))
+    };
+    for rule in policy.rules.iter().filter(is_about) {
+        if rule.treatment.acts() {
+            return true;
+        }
+        if rule.ports.is_empty() && rule.takes_all_flows() {
+            return false;
+        }
+    }
+    false
 }
 
 /// Returns the coupling of one port: that of its first rule with law `coupled`, or, for rules with

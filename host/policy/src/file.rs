@@ -11,6 +11,7 @@ use uc_law::{GroupSize, Law, Parameters, Profile, Shares, Watch};
 use crate::agent::AgentTable;
 use crate::canary::CanaryTable;
 use crate::dscp::Dscp;
+use crate::dupack::DupackKey;
 use crate::list::List;
 use crate::pattern::Pattern;
 use crate::range::PortRange;
@@ -79,6 +80,10 @@ pub struct PortTable {
     /// ends, as `[split]` says. Default `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<bool>,
+    /// Whether this host sends the port's guest duplicate ACKs when its flows go silent, and when. Implies
+    /// the parameters `no_sack` and `no_timestamps` of each rule whose law acts. Default `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dupack: Option<DupackKey>,
     /// Sum of windows that the rules' `share` divides. Default `port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<SumOf>,

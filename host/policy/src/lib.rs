@@ -1,7 +1,7 @@
 //! An operator's policy for the ports of a host: one TOML file, or the same text under a fleet's
 //! key.
 //!
-//! - [`file`], [`agent`], [`CanaryTable`], [`SplitTable`]: the file's tables and keys as they are written, and its JSON Schema.
+//! - [`file`], [`agent`], [`CanaryTable`], [`DupackTable`], [`SplitTable`]: the file's tables and keys as they are written, and its JSON Schema.
 //! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]:
 //!   lists and their elements.
 //! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its
@@ -15,6 +15,7 @@ mod canary;
 mod check;
 mod defaults;
 pub mod dscp;
+mod dupack;
 mod effort;
 mod fault;
 pub mod file;
@@ -40,6 +41,7 @@ pub use agent::{
     Agent, DEFAULT_ETCD_KEY, DEFAULT_METRICS, DEFAULT_SOCKET, DEFAULT_STATE, Etcd, WatchHost,
 };
 pub use canary::{Canary, CanaryTable};
+pub use dupack::{Dupack, DupackKey, DupackTable};
 pub use fault::{Fault, PolicyError};
 pub use file::PolicyFile;
 pub use log::{LogFormat, check_log_filter};

@@ -3,6 +3,7 @@
 use uc_law::{PortCoupling, PortPlan, StartSettings};
 
 use crate::check::{coupling, is_written};
+use crate::dupack::Dupack;
 use crate::file::{Order, SumOf};
 use crate::policy::Policy;
 use crate::rule::Rule;
@@ -19,6 +20,8 @@ pub struct Planned<'a> {
     pub settings: PortSettings,
     /// Rules of the port in order, up to the first about all flows.
     pub rules: Vec<&'a Rule>,
+    /// When its guest gets duplicate ACKs of the host; `None`: never, as where no rule's law acts.
+    pub dupack: Option<Dupack>,
     /// Start law of its flows, unless `none`.
     pub start: Option<StartSettings>,
     /// Plan for the port's programs.
@@ -59,11 +62,14 @@ impl Policy {
             matched: matched.to_owned(),
             tenant,
             settings,
+            dupack: settings
+                .dupack
+                .filter(|_| rules.iter().any(|rule| rule.treatment.acts())),
             start: rules.first().and_then(|rule| rule.treatment.start()),
             port: PortPlan {
                 rules: written
                     .clone()
-                    .flat_map(|rule| rule.kernel_rules(settings.strict))
+                    .flat_map(|rule| rule.kernel_rules(&settings))
                     .collect(),
                 coupling,
                 flows_max: settings.flows_max,

@@ -8,7 +8,7 @@ use crate::fault::Faults;
 use crate::file::SelectionTable;
 use crate::pattern::Pattern;
 use crate::range::PortRange;
-use crate::tenant::Tenant;
+use crate::tenant::{PortSettings, Tenant};
 use crate::treatment::Treatment;
 
 /// A rule for flows of some ports.
@@ -36,9 +36,9 @@ impl Rule {
             && (self.ports.is_empty() || self.ports.iter().any(named))
     }
 
-    /// Returns the rules for the programs of a port, which may be strict as a whole.
-    pub fn kernel_rules(&self, strict: bool) -> impl Iterator<Item = KernelRule> {
-        let policy = self.treatment.policy_of(strict);
+    /// Returns the rules for the programs of a port with these settings.
+    pub fn kernel_rules(&self, port: &PortSettings) -> impl Iterator<Item = KernelRule> + use<'_> {
+        let policy = self.treatment.policy_of(port);
         let share = self.treatment.share;
         // A policy has fewer rules.
         let number = u16::try_from(self.number).unwrap_or(u16::MAX);

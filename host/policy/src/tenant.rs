@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use uc_law::PortCoupling;
 
+use crate::dupack::{Dupack, DupackKey};
 use crate::effort::Effort;
 use crate::fault::Faults;
 use crate::file::{IdentityTable, Order, PortTable, SumOf, TenantTable};
@@ -35,6 +36,8 @@ pub struct PortSettings {
     pub strict: bool,
     /// Whether its guest's connections are split.
     pub split: bool,
+    /// When its guest gets duplicate ACKs of the host; `None`: never.
+    pub dupack: Option<Dupack>,
     /// Sum of windows that shares divide.
     pub sum: SumOf,
     /// Position of its programs among those of others.
@@ -57,13 +60,36 @@ impl PortTable {
             1..=most,
             faults,
         );
+        let dupack = self.dupack.as_ref().or(defaults.dupack.as_ref());
+        let dupack = dupack.and_then(DupackKey::resolve);
+        let split = self.split.or(defaults.split).unwrap_or(false);
+        self.check_dupack(key, split && dupack.is_some(), faults);
         PortSettings {
             weight: weight.or(defaults.weight).unwrap_or(1) as u8,
             flows_max: flows.or(defaults.flows_max).unwrap_or(0) as u32,
             strict: self.strict.or(defaults.strict).unwrap_or(false),
-            split: self.split.or(defaults.split).unwrap_or(false),
+            split,
+            dupack,
             sum: self.sum.or(defaults.sum).unwrap_or_default(),
             order: self.order.or(defaults.order).unwrap_or_default(),
+        }
+    }
+
+    /// Checks the key `dupack`. `is_split`: the port's connections are split, too.
+    fn check_dupack(&self, key: &str, is_split: bool, faults: &mut Faults<'_>) {
+        if let Some(own) = &self.dupack {
+            own.check(&format!("{key}.dupack"), faults);
+        }
+        // Where both are inherited, the defaults have the fault.
+        let name = match (&self.dupack, self.split) {
+            (Some(_), _) => "dupack",
+            (None, Some(_)) => "split",
+            (None, None) => return,
+        };
+        if is_split {
+            let message = "of split and dupack a port has one: a split connection ends at this host, so its \
+                           guest loses no tail on the network; set one of the two to false";
+            faults.add(&format!("{key}.{name}"), message);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::effort::PRIORITIES_MAX;
 use crate::fault::Faults;
 use crate::file::{CouplingTable, Start, TreatmentTable};
 use crate::number::in_range;
+use crate::tenant::PortSettings;
 
 /// Default number of SYNs of a flow that request ECN (RFC 3168 §6.1.1.1).
 pub const DEFAULT_ECN_SYNS: u8 = 2;
@@ -45,13 +46,24 @@ impl Treatment {
         }
     }
 
-    /// Returns the policy for the programs of a port, which may be strict as a whole: then so is
-    /// every law that does not only observe.
-    pub fn policy_of(&self, strict: bool) -> FlowPolicy {
+    /// Returns whether the law changes what passes: it is not `pass`, and does not only observe.
+    pub fn acts(&self) -> bool {
+        self.law != Law::PASS && !self.parameters.has(keys::OBSERVE)
+    }
+
+    /// Returns the policy for the programs of a port, which may be strict as a whole, or have guests that
+    /// listen to the host's duplicate ACKs: then so is every law that acts.
+    pub fn policy_of(&self, port: &PortSettings) -> FlowPolicy {
         let mut policy = self.policy();
-        let writes = self.law != Law::PASS && !self.parameters.has(keys::OBSERVE);
-        if let Some(row) = FlowPolicy::row(keys::STRICT).filter(|_| strict && writes) {
-            row.set(&mut policy, 1);
+        let dupack = port.dupack.is_some();
+        for (key, is_implied) in [
+            (keys::STRICT, port.strict),
+            (keys::NO_SACK, dupack),
+            (keys::NO_TIMESTAMPS, dupack),
+        ] {
+            if let Some(row) = FlowPolicy::row(key).filter(|_| is_implied && self.acts()) {
+                row.set(&mut policy, 1);
+            }
         }
         policy
     }

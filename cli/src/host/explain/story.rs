@@ -7,6 +7,7 @@ use uc_client::AgentState;
 use uc_core::{Flow, consts};
 use uc_port::{Event, FlowView};
 
+use super::dupack::DupackBy;
 use super::split::SplitBy;
 use super::words;
 use crate::host::seen::clock::Clock;
@@ -27,6 +28,8 @@ pub struct Story {
     pub split: bool,
     /// How it does.
     pub split_by: Option<SplitBy>,
+    /// The duplicate ACKs that this host sent its guest.
+    pub dupack: Option<DupackBy>,
     /// What the handshake agreed on.
     pub agreed: AgreedRow,
     /// What holds the guest back now.
@@ -148,6 +151,7 @@ impl Story {
             rule_at: None,
             split: false,
             split_by: None,
+            dupack: None,
             agreed: agreed(&now.state),
             limit: most_often(looks),
             idle_s: clock.ago(now.state.seen_ns).as_secs_f64(),

@@ -22,6 +22,9 @@ impl fmt::Display for Story {
         if let Some(split) = &self.split_by {
             writeln!(f, "  technique  {split}")?;
         }
+        if let Some(dupack) = &self.dupack {
+            writeln!(f, "  technique  {dupack}")?;
+        }
         if self.flow.stage == "translating" {
             let [ecn, sack, times] = [
                 or_no(self.agreed.ecn, "ECN on the network"),

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use uc_client::state::{PortState, SplitState};
+use uc_client::state::{CommandState, PortState};
 use uc_client::{AgentError, AgentState, Client};
 use uc_core::{Law, Reason, consts};
 use uc_port::{Ahead, Direction, PortError, PortPlan, PortView, Store};
@@ -351,23 +351,26 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
         amiss.push(format!("watching {}: {why}", watch.ports.join(", ")));
     }
     if let Some(split) = &agent.split {
-        amiss.extend(not_split(split));
+        amiss.extend(undone("splitting", split));
+    }
+    if let Some(dupack) = &agent.dupack {
+        amiss.extend(undone("duplicate ACKs for", dupack));
     }
     amiss
 }
 
-/// Lists the ports whose new connections are not split as the policy wants.
-fn not_split(split: &SplitState) -> Vec<String> {
-    let refused = split.refused.iter();
+/// Lists the ports for which a command does not do what the policy wants.
+fn undone<S>(what: &str, state: &CommandState<S>) -> Vec<String> {
+    let refused = state.refused.iter();
     let mut amiss: Vec<String> = refused
-        .map(|(port, why)| format!("splitting {port}: {why}"))
+        .map(|(port, why)| format!("{what} {port}: {why}"))
         .collect();
-    if !split.ports.is_empty() && split.process.is_none() {
-        let why = split
+    if !state.ports.is_empty() && state.process.is_none() {
+        let why = state
             .error
             .as_deref()
             .unwrap_or("it has just been started or changed");
-        amiss.push(format!("splitting {}: {why}", split.ports.join(", ")));
+        amiss.push(format!("{what} {}: {why}", state.ports.join(", ")));
     }
     amiss
 }
@@ -375,6 +378,7 @@ fn not_split(split: &SplitState) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uc_client::state::SplitState;
 
     fn agent() -> AgentState {
         let mut agent = AgentState::default();

@@ -5,9 +5,9 @@ use uc_client::state::{CanaryStage, EtcdState, PolicySource, PortState};
 use uc_core::Reason;
 use uc_port::{Direction, PortView};
 
+use super::commands;
 use super::reading::{Kernel, Reading};
 use super::rows::{Row, labelled, one, whose};
-use super::split;
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,35 +338,63 @@ pub const METRICS: &[Metric] = &[
         help: "1 if the port's new connections are split; missing unless the policy splits them",
         kind: Kind::Gauge,
         labels: PORT,
-        rows: split::ports,
+        rows: commands::split_ports,
     },
     Metric {
         name: "uc_split_starts",
         help: "Times that `uc split` was started; missing while nothing is split, as what follows",
         kind: Kind::Counter,
         labels: &[],
-        rows: split::starts,
+        rows: commands::split_starts,
     },
     Metric {
         name: "uc_split_open",
         help: "Connections that are split",
         kind: Kind::Gauge,
         labels: &[],
-        rows: split::open,
+        rows: commands::split_open,
     },
     Metric {
         name: "uc_split_ended",
         help: "Split connections that ended, by result: orderly, reset, refused, too_many",
         kind: Kind::Counter,
         labels: &["result"],
-        rows: split::ended,
+        rows: commands::split_ended,
     },
     Metric {
         name: "uc_split_bytes",
         help: "Bytes of split connections, by direction: from_guest, to_guest",
         kind: Kind::Counter,
         labels: &["direction"],
-        rows: split::bytes,
+        rows: commands::split_bytes,
+    },
+    Metric {
+        name: "uc_port_dupack",
+        help: "1 if the port's guest gets duplicate ACKs of the host; missing unless the policy wants them",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: commands::dupack_ports,
+    },
+    Metric {
+        name: "uc_dupack_starts",
+        help: "Times that `uc dupack` was started; missing while no port has duplicate ACKs, as what follows",
+        kind: Kind::Counter,
+        labels: &[],
+        rows: commands::dupack_starts,
+    },
+    Metric {
+        name: "uc_dupack_sent",
+        help: "Duplicate ACKs that the host sent to the port's guest",
+        kind: Kind::Counter,
+        labels: PORT,
+        rows: commands::dupack_sent,
+    },
+    Metric {
+        name: "uc_dupack_rounds",
+        help: "Rounds of duplicate ACKs, by result: sent, unknown_guest (the guest's Ethernet address is unknown)",
+        kind: Kind::Counter,
+        labels: &["port", "tenant", "result"],
+        rows: commands::dupack_rounds,
     },
     Metric {
         name: "uc_flows_max",

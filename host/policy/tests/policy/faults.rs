@@ -432,9 +432,51 @@ const SPLIT: [(&str, &str); 6] = [
     ("[[rule]]\nsplit = true", "9:1: split: unknown key `split`"),
 ];
 
+/// As [`SPLIT`], for duplicate ACKs of the host.
+const DUPACK: [(&str, &str); 9] = [
+    (
+        "[defaults]\ndupack = true",
+        "9:10: defaults.dupack: is for flows whose law acts, and each rule of these ports has law pass or",
+    ),
+    (
+        "[[tenant]]\nname = \"b\"\nports = \"y\"\ndupack = { least = \"9ms\" }\n\
+         [[rule]]\ntenant = \"b\"\nlaw = \"ecn\"\nparameters = { observe = true }",
+        "11:10: dupack: is for flows whose law acts, and each rule of these ports has law pass or",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = true\nsplit = true",
+        "10:10: defaults.dupack: of split and dupack a port has one: a split connection ends at this host",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = true\n\
+         [[tenant]]\nname = \"b\"\nports = \"y\"\nsplit = true",
+        "14:9: split: of split and dupack a port has one: a split connection ends at this host",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = { least = \"0s\" }",
+        "10:20: defaults.dupack.least: is 0ns; give 1ms to 10s",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = { short_tails = \"11s\" }",
+        "10:26: defaults.dupack.short_tails: is 11s; give at most 10s",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = { lest = \"1s\" }",
+        "10:12: defaults.dupack.lest: unknown key `lest`; did you mean `least`?",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = { least = 5 }",
+        "10:20: defaults.dupack.least: `5` is not a duration: the unit is missing",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = \"yes\"",
+        "10:10: defaults.dupack: ",
+    ),
+];
+
 #[test]
-fn splits_that_say_nothing_or_nonsense_are_refused() {
-    for (text, expected) in SPLIT {
+fn splits_and_duplicate_acks_that_say_nothing_or_nonsense_are_refused() {
+    for (text, expected) in SPLIT.into_iter().chain(DUPACK) {
         let refused = refusal(text);
         let expected = format!("t.toml:{expected}");
         assert!(refused.starts_with(&expected), "{refused}\nnot\n{expected}");

@@ -227,6 +227,48 @@ fn ports_are_split_as_their_tenant_or_the_defaults_say() {
 }
 
 #[test]
+fn ports_with_duplicate_acks_lose_sack_and_timestamps_where_a_law_acts() {
+    let text = "[defaults]\nlaw = \"ecn\"\ndupack = true\n\
+                [[tenant]]\nname = \"a\"\nports = \"v\"\n\
+                [[tenant]]\nname = \"b\"\nports = \"w\"\ndupack = false\n\
+                [[tenant]]\nname = \"c\"\nports = \"x\"\n\
+                dupack = { least = \"9ms\", short_tails = \"0s\" }\n\
+                [[tenant]]\nname = \"d\"\nports = \"y\"\n\
+                [[rule]]\ntenant = \"d\"\nlaw = \"pass\"\n\
+                [[rule]]\nremote_port = 1\nlaw = \"pass\"\n\
+                [[rule]]\nremote_port = 2\nparameters = { observe = true }\n\
+                [[rule]]\nremote_port = 3\nparameters = { no_sack = true }\n";
+    let policy = Policy::parse("t.toml", text).unwrap();
+    let sent = |port: &str| {
+        let dupack = policy.plan_for(&[port]).unwrap().dupack;
+        dupack.map(|dupack| {
+            (
+                dupack.least.to_string(),
+                dupack.short_tails.map(|time| time.0),
+            )
+        })
+    };
+    assert_eq!(sent("v"), Some(("5ms".to_owned(), None)));
+    assert_eq!(sent("w"), None);
+    assert_eq!(sent("x"), Some(("9ms".to_owned(), Some(0))));
+    assert_eq!(sent("y"), None, "all of its flows pass");
+    let removed = |port: &str| -> Vec<(bool, bool)> {
+        let rules = policy.plan_for(&[port]).unwrap().port.rules;
+        let has = |rule: &uc_core::rule::Rule, bit| u32::from(rule.policy.modes) & bit != 0;
+        let both = |rule| {
+            (
+                has(rule, consts::WITHHELD_SACK),
+                has(rule, consts::WITHHELD_TIMESTAMPS),
+            )
+        };
+        rules.iter().map(both).collect()
+    };
+    let (none, all) = ((false, false), (true, true));
+    assert_eq!(removed("v"), [none, none, all, all]);
+    assert_eq!(removed("w"), [none, none, (true, false), none]);
+}
+
+#[test]
 fn rules_inherit_the_defaults_that_their_law_uses() {
     let text = "[defaults]\nlaw = \"dctcp\"\nlegacy_only = false\nshare = 2\n\
                 parameters = { beta = 0.5, guard = 3, target = \"9us\" }\n\

@@ -1,0 +1,37 @@
+//! What a flow's guest got of `uc dupack`.
+
+use std::fmt;
+
+use serde::Serialize;
+use uc_dupack::Status;
+use uc_port::FlowView;
+
+/// The duplicate ACKs that this host sent for a flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct DupackBy {
+    /// Number of them.
+    pub duplicate_acks: u64,
+    /// Rounds in which they were sent.
+    pub rounds: u64,
+}
+
+/// Returns what the host sent for the flow; `None` if it sent nothing, or no `uc dupack` answers.
+pub fn of(flow: &FlowView) -> Option<DupackBy> {
+    let flow = (flow.ifindex, flow.guest, flow.remote);
+    let counts = Status::ask_about(Some(flow)).ok()?.flow?;
+    (counts.rounds > 0).then_some(DupackBy {
+        duplicate_acks: counts.duplicate_acks,
+        rounds: counts.rounds,
+    })
+}
+
+impl fmt::Display for DupackBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "duplicate ACKs: the host sent the guest {} in {} rounds, each after a silence that the path does not \
+             explain",
+            self.duplicate_acks, self.rounds
+        )
+    }
+}

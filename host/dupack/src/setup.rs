@@ -1,0 +1,48 @@
+//! Which ports' flows get duplicate ACKs, and when.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uc_core::dupack::Policy;
+
+/// The ports at which duplicate ACKs are sent; it may change while the process runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The ports, each once.
+    pub ports: Vec<PortSetup>,
+}
+
+/// When the flows of a port get duplicate ACKs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortSetup {
+    /// Name of the interface.
+    pub name: String,
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Shortest silence before duplicate ACKs, in microseconds.
+    pub least_us: u64,
+    /// Three duplicate ACKs also where fewer than four segments are in flight; where one is, so many
+    /// microseconds later. `None`: as many as the segments could cause.
+    pub short_tails_us: Option<u64>,
+}
+
+impl PortSetup {
+    /// Creates the settings of a port.
+    pub fn new(name: &str, ifindex: u32, least: Duration, short_tails: Option<Duration>) -> Self {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            name: name.to_owned(),
+            ifindex,
+            least_us: us(least),
+            short_tails_us: short_tails.map(us),
+        }
+    }
+
+    /// Returns the settings as the core takes them.
+    pub(crate) fn policy(&self) -> Policy {
+        Policy::new(
+            Duration::from_micros(self.least_us),
+            self.short_tails_us.map(Duration::from_micros),
+        )
+    }
+}
