@@ -9,7 +9,9 @@ use uc_law::{Chosen, Law, Parameters, Profile, Row, Table, Value, Watch};
 use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
 use uc_policy::trusted;
-use uc_policy::{Dupack, Fault, Planned, Policy, PolicyError, Rule, Split, Treatment};
+use uc_policy::{
+    Cgroups, Dupack, Fault, Planned, Policy, PolicyError, Rule, Split, Treatment, Tune,
+};
 use uc_port::{Match, PortCoupling, Prefix, ProgramObject};
 
 use crate::host::laws;
@@ -250,6 +252,9 @@ impl Check {
                 if planned.settings.split {
                     outln!("{}", splits(&policy.split));
                 }
+                if let Some(tune) = planned.tenant.and_then(|tenant| tenant.tune.as_ref()) {
+                    outln!("{}", tunes(tune));
+                }
                 if let Some(dupack) = &planned.dupack {
                     outln!("{}", sends(dupack));
                 }
@@ -343,6 +348,24 @@ fn splits(split: &Split) -> String {
         },
         if split.mptcp { "Multipath TCP" } else { "TCP" },
         control.unwrap_or("the host's congestion control")
+    )
+}
+
+/// Describes how the tenant's containers are tuned.
+fn tunes(tune: &Tune) -> String {
+    let cgroups: Vec<String> = tune.cgroups.iter().map(Cgroups::to_string).collect();
+    let control = tune.congestion_control.as_ref();
+    let settings = [
+        control.map(|name| format!("congestion control {name}")),
+        tune.initial_window
+            .map(|segments| format!("initial window {segments} segments")),
+        tune.rto_min.map(|rto| format!("minimum RTO {rto}")),
+    ];
+    let settings: Vec<String> = settings.into_iter().flatten().collect();
+    format!(
+        "tune: new connections of the tenant's control groups {} have {}",
+        cgroups.join(", "),
+        settings.join(", ")
     )
 }
 

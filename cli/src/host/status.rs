@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use uc_client::AgentState;
 use uc_client::state::{
-    CanaryStage, CanaryState, DupackState, EtcdState, PolicySource, SplitState,
+    CanaryStage, CanaryState, DupackState, EtcdState, PolicySource, SplitState, TuneState,
 };
 use uc_port::Store;
 
@@ -129,6 +129,17 @@ fn dupack(dupack: &DupackState) -> String {
     )
 }
 
+fn tune(tune: &TuneState) -> String {
+    let connections: u64 = tune.groups.iter().map(|group| group.connections).sum();
+    let refused: u64 = tune.groups.iter().map(|group| group.refused).sum();
+    let refused = match refused {
+        0 => String::new(),
+        count => format!("; the kernel refused {count} settings (`uc tune --status`)"),
+    };
+    let count = tune.groups.len();
+    format!("{count} control groups, {connections} connections{refused}")
+}
+
 fn split(split: &SplitState) -> String {
     let ports = named(&split.ports);
     let Some(process) = &split.process else {
@@ -171,6 +182,9 @@ fn print_report(report: &Report) {
             }
             if let Some(state) = &agent.dupack {
                 outln!("dupack  {}", dupack(state));
+            }
+            if let Some(state) = &agent.tune {
+                outln!("tune    {}", tune(state));
             }
             if !agent.held.is_empty() {
                 outln!("held    {}", held(agent));

@@ -57,6 +57,8 @@ struct Row {
     initial_window_segments: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rto_min_ms: Option<u64>,
+    /// Whether an agent's policy wants it.
+    by_policy: bool,
     connections: u64,
     refused_congestion_control: u64,
     refused_initial_window: u64,
@@ -99,9 +101,10 @@ fn status(tunings: &Tunings, json: bool) -> Result<bool> {
     }
     for state in &all {
         outln!(
-            "{}: {}; {} connections since",
+            "{}: {}{}; {} connections since",
             state.cgroup,
             in_words(&state.tuning),
+            if state.by_policy { ", by policy" } else { "" },
             state.connections
         );
         for (setting, refused) in [
@@ -144,6 +147,7 @@ impl From<TuningState> for Row {
             congestion_control: tuning.congestion_control,
             initial_window_segments: tuning.initial_window_segments,
             rto_min_ms: tuning.rto_min.map(|rto| rto.as_millis() as u64),
+            by_policy: state.by_policy,
             connections: state.connections,
             refused_congestion_control: state.refused_congestion_control,
             refused_initial_window: state.refused_initial_window,

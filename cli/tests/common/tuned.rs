@@ -189,6 +189,37 @@ fn rto_us(end: &TcpStream, other: &TcpStream, wanted: impl Fn(u32) -> bool) -> u
     info(end).rto_us
 }
 
+/// Checks that connections of the group have the tuned settings, and others the usual ones. Returns both ends
+/// of one of the group's.
+pub fn assert_tuned(namespace: &Namespace, group: &Group) -> [TcpStream; 2] {
+    let tuned = group.inside(|| [connection(namespace), connection(namespace)]);
+    let third = group.inside(|| connection(namespace));
+    for (end, other) in [(0, 1), (1, 0)] {
+        let (end, other) = (&tuned[0][end], &tuned[0][other]);
+        assert_eq!(control(end), TUNED);
+        let rto = rto_us(end, other, |rto| rto < USUAL_RTO_MIN_US);
+        assert!((40_000..USUAL_RTO_MIN_US).contains(&rto), "{rto}");
+    }
+    assert_eq!(
+        first_flight(&tuned[1][0], &tuned[1][1]),
+        INITIAL_WINDOW,
+        "opened"
+    );
+    assert_eq!(
+        first_flight(&third[1], &third[0]),
+        INITIAL_WINDOW,
+        "accepted"
+    );
+    assert_usual(namespace, "outside the group");
+    let [first, _] = tuned;
+    first
+}
+
+/// Checks that connections of the group have the usual settings.
+pub fn assert_untuned(namespace: &Namespace, group: &Group, when: &str) {
+    group.inside(|| assert_usual(namespace, when));
+}
+
 fn assert_usual(namespace: &Namespace, whose: &str) {
     let [opened, accepted] = &connection(namespace);
     for (end, other) in [(opened, accepted), (accepted, opened)] {
@@ -232,25 +263,7 @@ pub fn assert_tuning_holds(
     let wanted = "new connections have congestion control cubic, initial window 40 segments, minimum RTO 40 ms";
     assert_eq!(told, format!("{}: {wanted}\n", group.path()));
 
-    let tuned = group.inside(|| [connection(namespace), connection(namespace)]);
-    let third = group.inside(|| connection(namespace));
-    for (end, other) in [(0, 1), (1, 0)] {
-        let (end, other) = (&tuned[0][end], &tuned[0][other]);
-        assert_eq!(control(end), TUNED);
-        let rto = rto_us(end, other, |rto| rto < USUAL_RTO_MIN_US);
-        assert!((40_000..USUAL_RTO_MIN_US).contains(&rto), "{rto}");
-    }
-    assert_eq!(
-        first_flight(&tuned[1][0], &tuned[1][1]),
-        INITIAL_WINDOW,
-        "opened"
-    );
-    assert_eq!(
-        first_flight(&third[1], &third[0]),
-        INITIAL_WINDOW,
-        "accepted"
-    );
-    assert_usual(namespace, "outside the group");
+    let tuned = assert_tuned(namespace, &group);
 
     let status: Value = serde_json::from_str(&success(uc(&["--status", "--json"]))).unwrap();
     let row = &status["tuned"][0];
@@ -262,8 +275,8 @@ pub fn assert_tuning_holds(
 
     success(uc(&[group.path(), "--remove"]));
     assert!(!pins.exists(), "a pin is left");
-    group.inside(|| assert_usual(namespace, "after the removal"));
-    assert_eq!(control(&tuned[0][0]), TUNED, "existing connections keep it");
+    assert_untuned(namespace, &group, "after the removal");
+    assert_eq!(control(&tuned[0]), TUNED, "existing connections keep it");
 
     // The end of a group ends its tuning.
     success(uc(&settings));

@@ -26,6 +26,7 @@ use crate::rollout::{Rollout, steps};
 use crate::settings::Settings;
 use crate::source::{Reader, Source};
 use crate::splits::Splits;
+use crate::tunes::Tunes;
 use crate::watches::Watches;
 use crate::wish::{Reply, Waiting, Wish};
 
@@ -53,6 +54,7 @@ pub struct Engine {
     watches: Watches,
     splits: Splits,
     dupacks: Dupacks,
+    tunes: Tunes,
     /// Whether desired and actual state may differ.
     dirty: bool,
     ready: bool,
@@ -94,6 +96,7 @@ impl Engine {
             watches: Watches::new(&settings),
             splits: Splits::new(),
             dupacks: Dupacks::new(),
+            tunes: Tunes::new(),
             settings,
             shared,
             notify: Notify::from_environment(),
@@ -176,6 +179,7 @@ impl Engine {
         self.watches.look_after();
         self.splits.look_after();
         self.dupacks.look_after();
+        self.tunes.look_after();
         self.notify.alive();
         self.publish();
         false
@@ -187,6 +191,7 @@ impl Engine {
         self.splits.disable();
         self.dupacks.disable();
         self.reconcile();
+        self.tunes.look_after();
         self.publish();
         self.state.is_in_force()
     }
@@ -215,6 +220,7 @@ impl Engine {
             self.watches.interval(),
             self.splits.interval(),
             self.dupacks.interval(),
+            self.tunes.interval(),
         ];
         let first = until.min(alive).min(trial);
         processes.into_iter().fold(first, Duration::min)
@@ -377,6 +383,8 @@ impl Engine {
         }
         self.watches.want(&desired);
         self.dupacks.want(&desired);
+        let policy = self.source.policy().filter(|_| !self.hold.holds_all());
+        self.tunes.want(policy);
         if let (Some(policy), Some(links)) = (self.source.policy(), &self.links) {
             self.splits.want(&desired, links, &policy.split);
         }
@@ -431,6 +439,7 @@ impl Engine {
         self.state.watches = self.watches.states();
         self.state.split = self.splits.state();
         self.state.dupack = self.dupacks.state();
+        self.state.tune = self.tunes.state();
         self.shared.publish(&self.state);
     }
 }

@@ -16,6 +16,7 @@
 //!   libvirt and CNI, [`metrics`] the requests of scrapers.
 //! - `watches.rs`, `splits.rs`, `dupacks.rs`: what processes of their own do for ports, `uc watch`, `uc split` and
 //!   `uc dupack`; `process.rs`: such a process; `command.rs`: one that does so for all ports together.
+//! - `tunes.rs`: the TCP of tenants' containers, by programs at their sockets.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
 
 mod account;
@@ -51,6 +52,7 @@ mod run;
 mod settings;
 mod source;
 mod splits;
+mod tunes;
 mod verdicts;
 mod watches;
 mod wish;

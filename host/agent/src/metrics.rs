@@ -9,6 +9,7 @@ mod reading;
 mod rows;
 mod serve;
 mod table;
+mod tunes;
 
 use std::fmt;
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use uc_agent::metrics::{Kernel, Kind, METRICS, Metric, Reading};
 use uc_client::AgentState;
-use uc_client::state::{DupackState, EtcdState, PortState, SplitState};
+use uc_client::state::{DupackState, EtcdState, PortState, SplitState, TuneState, TunedGroup};
 use uc_core::Reason;
 use uc_core::hooks::Hooks;
 use uc_port::{Counters, Direction, PortView};
@@ -61,6 +61,10 @@ fn full() -> Reading {
                 ports: vec!["vnet3".to_owned()],
                 process: Some(uc_split::Status::default()),
                 ..SplitState::default()
+            }),
+            tune: Some(TuneState {
+                groups: vec![TunedGroup::default()],
+                ..TuneState::default()
             }),
             dupack: Some(DupackState {
                 ports: vec!["vnet3".to_owned()],

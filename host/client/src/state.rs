@@ -47,6 +47,9 @@ pub struct AgentState {
     /// Duplicate ACKs of the host, while the policy wants them at a port or the process still runs.
     #[serde(default)]
     pub dupack: Option<DupackState>,
+    /// Control groups of containers that the policy has tuned, while it names some.
+    #[serde(default)]
+    pub tune: Option<TuneState>,
     /// How often things happened in this agent's life.
     pub counts: Counts,
 }
@@ -229,6 +232,37 @@ impl<Status> CommandState<Status> {
     }
 }
 
+/// The control groups whose new connections are tuned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TuneState {
+    /// The groups, by their paths.
+    pub groups: Vec<TunedGroup>,
+    /// Groups that are to be tuned and can't be, by their paths, each with the reason and the remedy.
+    pub refused: BTreeMap<String, String>,
+    /// Why no group can be tuned.
+    pub error: Option<String>,
+}
+
+/// A control group whose new connections are tuned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunedGroup {
+    /// Path of the group's folder.
+    pub cgroup: String,
+    /// Name of the tenant whose containers it has.
+    pub tenant: String,
+    /// Connections that were opened or accepted since it is tuned.
+    pub connections: u64,
+    /// How often the kernel refused a setting to one of them.
+    pub refused: u64,
+}
+
+impl TuneState {
+    /// Returns true if all control groups that the policy names are tuned.
+    pub fn is_in_force(&self) -> bool {
+        self.error.is_none() && self.refused.is_empty()
+    }
+}
+
 /// How often things happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -269,6 +303,7 @@ impl AgentState {
             && self.watches.iter().all(watch)
             && self.split.as_ref().is_none_or(SplitState::is_in_force)
             && self.dupack.as_ref().is_none_or(DupackState::is_in_force)
+            && self.tune.as_ref().is_none_or(TuneState::is_in_force)
     }
 }
 

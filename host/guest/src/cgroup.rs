@@ -31,7 +31,7 @@ impl Cgroup {
                 check(path)?;
                 path.to_owned()
             }
-            None => root()?,
+            None => hierarchy()?,
         };
         let action = || format!("open {}", path.display());
         let file = File::open(&path).map_err(|error| GuestError::from_kernel(action(), error))?;
@@ -58,7 +58,11 @@ fn check(path: &Path) -> Result<(), GuestError> {
     }
 }
 
-fn root() -> Result<PathBuf, GuestError> {
+/// Returns the mount point of the unified hierarchy of control groups (cgroup2).
+///
+/// # Errors
+/// [`GuestError::NoCgroups`].
+pub fn hierarchy() -> Result<PathBuf, GuestError> {
     let places = PLACES.map(Path::new);
     let found = places
         .into_iter()

@@ -28,6 +28,7 @@ mod tune;
 mod tunings;
 
 pub use across::Across;
+pub use cgroup::hierarchy;
 pub use couple::{Alone, CoupleEvent, couple};
 pub use ctrltcp::{CoupledState, CouplingPolicy, Ctrltcp};
 pub use dctcp::{Dctcp, DctcpState};

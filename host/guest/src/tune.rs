@@ -25,6 +25,7 @@ const NEEDED: Linux = Linux(5, 10);
 const PROGRAM: &str = "uc_tune_socket";
 const SETTINGS: &str = "settings";
 const COUNTS: &str = "counts";
+const BY_POLICY: &str = "by-policy";
 /// The fewest ticks of the kernel that a minimum RTO may have (`TCP_TIMEOUT_MIN`).
 const TICKS_LEAST: u32 = 2;
 
@@ -46,6 +47,8 @@ pub struct TuningState {
     pub cgroup: String,
     /// The settings of the group.
     pub tuning: Tuning,
+    /// Whether a policy wants it, and no operator made it by hand.
+    pub by_policy: bool,
     /// Connections that were opened or accepted since.
     pub connections: u64,
     /// How often the kernel refused the congestion control: it was unloaded meanwhile.
@@ -171,9 +174,17 @@ impl Tuned {
         Ok(Self { object, links })
     }
 
-    /// Pins the link, and the maps from which others read the state.
-    pub fn pin(&mut self, folder: &Path) -> Result<(), GuestError> {
-        pins::pin(folder, &mut self.links, &self.object, &[SETTINGS, COUNTS])
+    /// Pins the link, and the maps from which others read the state. What a policy wants has a second pin of
+    /// the settings, by which an agent knows it again.
+    pub fn pin(&mut self, folder: &Path, by_policy: bool) -> Result<(), GuestError> {
+        pins::pin(folder, &mut self.links, &self.object, &[SETTINGS, COUNTS])?;
+        if by_policy {
+            let path = folder.join(BY_POLICY);
+            let action = || format!("pin {}", path.display());
+            let pinned = map_of(&self.object, SETTINGS)?.pin(&path);
+            pinned.map_err(|error| GuestError::from_libbpf(action(), &error))?;
+        }
+        Ok(())
     }
 
     /// Returns whether all is pinned in this folder that [`Tuned::pin`] pins.
@@ -190,6 +201,7 @@ impl Tuned {
         Ok(TuningState {
             cgroup: text(&settings.cgroup),
             tuning: Tuning::of_raw(&settings),
+            by_policy: folder.join(BY_POLICY).exists(),
             connections: counts.connections,
             refused_congestion_control: counts.refused_congestion_control,
             refused_initial_window: counts.refused_initial_window,

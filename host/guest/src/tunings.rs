@@ -37,6 +37,18 @@ impl Tunings {
     /// # Errors
     /// [`GuestError`]; nothing stays pinned then.
     pub fn add(&self, cgroup: &Path, tuning: &Tuning) -> Result<String, GuestError> {
+        self.pin(cgroup, tuning, false)
+    }
+
+    /// Does as [`Tunings::add`], and marks the tuning as one that a policy wants.
+    ///
+    /// # Errors
+    /// As [`Tunings::add`].
+    pub fn add_by_policy(&self, cgroup: &Path, tuning: &Tuning) -> Result<String, GuestError> {
+        self.pin(cgroup, tuning, true)
+    }
+
+    fn pin(&self, cgroup: &Path, tuning: &Tuning, by_policy: bool) -> Result<String, GuestError> {
         tuning.check()?;
         let path = fs::canonicalize(cgroup).map_err(|_| GuestError::NotACgroup {
             path: cgroup.into(),
@@ -57,7 +69,7 @@ impl Tunings {
                 });
             }
             make_for(&folder, ROOT_ONLY)?;
-            let pinned = tuned.pin(&folder);
+            let pinned = tuned.pin(&folder, by_policy);
             if pinned.is_err() {
                 let _the_first_error_counts = fs::remove_dir_all(&folder);
             }

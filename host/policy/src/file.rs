@@ -17,6 +17,7 @@ use crate::pattern::Pattern;
 use crate::range::PortRange;
 use crate::required::needs;
 use crate::split::SplitTable;
+use crate::tune::TuneTable;
 
 /// An operator's policy for the ports of a host: an `undercurrent.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -127,7 +128,7 @@ pub struct TenantTable {
     pub port: PortTable,
 }
 
-/// The keys that identify a tenant.
+/// The keys that identify a tenant, its ports and its containers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdentityTable {
@@ -138,6 +139,10 @@ pub struct IdentityTable {
     /// Ports of the tenant, by name or pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<List<Pattern>>,
+    /// Congestion control, initial window and minimum RTO of the connections of its containers. If absent,
+    /// they are as the containers have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tune: Option<TuneTable>,
 }
 
 /// `[[rule]]`: a selection of flows and their treatment.

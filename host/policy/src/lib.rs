@@ -1,7 +1,7 @@
 //! An operator's policy for the ports of a host: one TOML file, or the same text under a fleet's
 //! key.
 //!
-//! - [`file`], [`agent`], [`CanaryTable`], [`DupackTable`], [`SplitTable`]: the file's tables and keys as they are written, and its JSON Schema.
+//! - [`file`], [`agent`], [`CanaryTable`], [`DupackTable`], [`SplitTable`], [`TuneTable`]: the file's tables and keys as they are written, and its JSON Schema.
 //! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]:
 //!   lists and their elements.
 //! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its
@@ -13,6 +13,7 @@ mod absolute;
 pub mod agent;
 mod canary;
 mod check;
+mod control;
 mod defaults;
 pub mod dscp;
 mod dupack;
@@ -36,6 +37,7 @@ mod split;
 mod tenant;
 mod treatment;
 pub mod trusted;
+mod tune;
 
 pub use agent::{
     Agent, DEFAULT_ETCD_KEY, DEFAULT_METRICS, DEFAULT_SOCKET, DEFAULT_STATE, Etcd, WatchHost,
@@ -52,6 +54,7 @@ pub use rule::Rule;
 pub use split::{Split, SplitTable};
 pub use tenant::{PortSettings, Tenant};
 pub use treatment::{DEFAULT_ECN_SYNS, Treatment};
+pub use tune::{Cgroups, Tune, TuneTable};
 
 /// Returns the JSON Schema of the policy file.
 pub fn schema() -> serde_json::Value {

@@ -102,7 +102,7 @@ impl Pattern {
 ///
 /// Text between two stars is matched where it comes first: if any choice leads to a match, that one
 /// does. So the search goes back to the last star only.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     // Position behind the last star, and the first character that it does not take.
     let mut retry = None;

@@ -3,12 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::control;
 use crate::fault::Faults;
 use crate::list::List;
 use crate::range::PortRange;
-
-/// Maximum length of a congestion control's name: TCP_CA_NAME_MAX of linux/tcp.h, less its end mark.
-const NAME_MAX_BYTES: usize = 15;
 
 /// `[split]`: how connections are split. A host has one process for all of its ports, so a policy has one
 /// such table.
@@ -52,15 +50,8 @@ impl SplitTable {
                            to [defaults], or leave it out";
             faults.add("split", message);
         }
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        if let Some(name) = &self.congestion_control
-            && (name.is_empty() || name.len() > NAME_MAX_BYTES || !name.chars().all(allowed))
-        {
-            let message = format!(
-                "`{name}` is no congestion control's name; give one that `sysctl \
-                 net.ipv4.tcp_available_congestion_control` prints"
-            );
-            faults.add("split.congestion_control", message);
+        if let Some(name) = &self.congestion_control {
+            control::check("split.congestion_control", name, faults);
         }
         let ports = self.tcp_ports.as_ref();
         let ports = ports.map(|ports| ports.read("split.tcp_ports", faults));

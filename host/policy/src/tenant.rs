@@ -10,6 +10,7 @@ use crate::fault::Faults;
 use crate::file::{IdentityTable, Order, PortTable, SumOf, TenantTable};
 use crate::number::in_range;
 use crate::pattern::Pattern;
+use crate::tune::Tune;
 
 /// A tenant of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Tenant {
     pub ports: Vec<Pattern>,
     /// Settings of each of its ports.
     pub settings: PortSettings,
+    /// The TCP of its containers; `None`: as they have it.
+    pub tune: Option<Tune>,
 }
 
 /// The settings of a port.
@@ -115,15 +118,18 @@ pub(crate) fn resolve(
         .map(|(i, table)| {
             let key = format!("tenant.{i}");
             let name = name(&table.identity, &key, faults);
+            let tune = table.identity.tune.as_ref();
             Tenant {
                 number: number_of(&name),
                 name,
                 ports: ports(&table.identity, &key, faults),
                 settings: table.port.resolve(&key, defaults, faults),
+                tune: tune.map(|table| table.resolve(&format!("{key}.tune"), faults)),
             }
         })
         .collect();
     check_names(&tenants, faults);
+    check_cgroups(&tenants, faults);
     check_claims(&tenants, effort, faults);
     tenants
 }
@@ -181,6 +187,25 @@ fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
             ),
         };
         faults.add(&format!("tenant.{i}.name"), message);
+    }
+}
+
+/// Checks that no two tenants have the same pattern of control groups. Others that match the same group are
+/// refused on the host, where that group is.
+fn check_cgroups(tenants: &[Tenant], faults: &mut Faults<'_>) {
+    let mut first: BTreeMap<String, usize> = BTreeMap::new();
+    for (i, tenant) in tenants.iter().enumerate() {
+        let cgroups = tenant.tune.iter().flat_map(|tune| &tune.cgroups);
+        for cgroup in cgroups {
+            let other = *first.entry(cgroup.to_string()).or_insert(i);
+            if other != i {
+                let line = faults.line(&format!("tenant.{other}.tune"));
+                let message = format!(
+                    "`{cgroup}` is of another tenant already, in line {line}; a control group has one tenant"
+                );
+                faults.add(&format!("tenant.{i}.tune.cgroups"), message);
+            }
+        }
     }
 }
 

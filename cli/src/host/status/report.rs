@@ -356,6 +356,15 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     if let Some(dupack) = &agent.dupack {
         amiss.extend(undone("duplicate ACKs for", dupack));
     }
+    if let Some(tune) = &agent.tune {
+        amiss.extend(
+            tune.error
+                .iter()
+                .map(|why| format!("tuning containers: {why}")),
+        );
+        let refused = tune.refused.iter();
+        amiss.extend(refused.map(|(cgroup, why)| format!("tuning {cgroup}: {why}")));
+    }
     amiss
 }
 

@@ -8,6 +8,7 @@ use uc_port::{Direction, PortView};
 use super::commands;
 use super::reading::{Kernel, Reading};
 use super::rows::{Row, labelled, one, whose};
+use super::tunes;
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -395,6 +396,34 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["port", "tenant", "result"],
         rows: commands::dupack_rounds,
+    },
+    Metric {
+        name: "uc_tuned_groups",
+        help: "Control groups of the tenant's containers that are tuned; missing unless the policy tunes some, as what follows",
+        kind: Kind::Gauge,
+        labels: &["tenant"],
+        rows: tunes::groups,
+    },
+    Metric {
+        name: "uc_tuned_connections",
+        help: "Connections so far of the tenant's tuned control groups that exist",
+        kind: Kind::Gauge,
+        labels: &["tenant"],
+        rows: tunes::connections,
+    },
+    Metric {
+        name: "uc_tuned_refused",
+        help: "Settings that the kernel refused to these connections",
+        kind: Kind::Gauge,
+        labels: &["tenant"],
+        rows: tunes::refused,
+    },
+    Metric {
+        name: "uc_tune_failed",
+        help: "Control groups that the policy tunes and that can't be tuned",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: tunes::failed,
     },
     Metric {
         name: "uc_flows_max",

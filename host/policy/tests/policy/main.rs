@@ -5,4 +5,5 @@ mod faults;
 mod own;
 mod planned;
 mod size;
+mod techniques;
 mod written;

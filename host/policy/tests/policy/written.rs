@@ -57,6 +57,7 @@ fn file() -> impl Strategy<Value = PolicyFile> {
                     identity: IdentityTable {
                         name: Some(name.into()),
                         ports: list(ports),
+                        tune: None,
                     },
                     port: PortTable::default(),
                 })
