@@ -13,7 +13,7 @@ const ABSENT: &str = "this program was built without etcd; to build it with etcd
 pub struct Connection(());
 
 impl Connection {
-    /// Returns false.
+    /// Returns whether it is open, which it never is.
     pub fn is_open(&self) -> bool {
         false
     }
