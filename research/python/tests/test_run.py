@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from conftest import files
 
@@ -34,6 +35,19 @@ def test_tables_have_a_row_for_each_flow_sample_and_verdict(sweep):
     assert [row["verdict"] for row in result.verdicts.to_pylist()] == ["holds"] * 6
     assert result.to_dict()["experiment"] == "t/sweep"
     assert repr(result) == "<undercurrent.Result: 6 of 6 verdicts pass>"
+
+
+def test_parquet_files_have_the_tables_with_their_types(sweep, tmp_path):
+    result = undercurrent.run(sweep(), repeat=1)
+    paths = result.write_parquet(tmp_path / "a" / "b")
+    assert [pathlib.Path(path).name for path in paths] == [
+        "flows.parquet",
+        "samples.parquet",
+        "verdicts.parquet",
+    ]
+    for path, table in zip(paths, (result.flows, result.samples, result.verdicts)):
+        read = pyarrow.parquet.read_table(path)
+        assert read.equals(table) and read.schema.equals(table.schema)
 
 
 def test_flows_that_are_sampled_agree_with_their_totals(sweep):

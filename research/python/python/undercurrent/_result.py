@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 
 if TYPE_CHECKING:
     from ._native import Finished
@@ -117,6 +118,15 @@ class Result:
     def write(self, folder: str | os.PathLike[str]) -> str:
         """Writes the files of ``uc run`` into a folder, byte for byte; returns the page's path."""
         return os.fspath(self._finished.write(folder))
+
+    def write_parquet(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Writes flows, samples and verdicts as Parquet files into a folder; returns their paths."""
+        os.makedirs(folder, exist_ok=True)
+        paths = []
+        for name in ("flows", "samples", "verdicts"):
+            paths.append(os.path.join(folder, f"{name}.parquet"))
+            pyarrow.parquet.write_table(getattr(self, name), paths[-1])
+        return paths
 
     def __str__(self) -> str:
         return self._finished.table()
