@@ -1,6 +1,8 @@
 //! Compiles the C core natively and makes its Rust face.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use uc_words::fnv::fnv1a;
 
 /// What user space writes into maps: policies and rules, and a host's answer to a guest's group; and
 /// the reports that tests send to programs.
@@ -41,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .include(&core)
         .compile("uc_core");
 
-    bindgen::Builder::default()
+    let face = bindgen::Builder::default()
         .headers(shims.each_ref().map(|shim| shim.to_string_lossy()))
         .clang_arg(format!("-I{}", core.display()))
         .allowlist_function("uc_shim_.*")
@@ -54,6 +56,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .derive_eq(true)
         .generate_comments(false)
         .generate()?
-        .write_to_file(Path::new(&std::env::var("OUT_DIR")?).join("core.rs"))?;
+        .to_string();
+    let layout = format!(
+        "/// Number of the structs and functions of the native core: a library of another number must not \
+         be called.\n\
+         pub const LAYOUT: u64 = {:#x};\n",
+        fnv1a(face.as_bytes())
+    );
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(out.join("core.rs"), face + &layout)?;
     Ok(())
 }

@@ -82,13 +82,14 @@ fn experiments_take_the_laws_of_a_folder_in_the_simulator_and_of_this_version_on
     refusal(run(&["--on", "sim"]), &["abe.toml", "`abe`", "known here"]);
     refusal(
         run(&["--on", "sim", "--laws", "abe"]),
-        &["abe/port.bpf.o", "uc law build"],
+        &["abe/core.so", "uc law build"],
     );
     success(build(root));
     refusal(
         run(&["--on", "live", "--laws", "abe"]),
         &["--laws", "--on sim", "uc attach --laws"],
     );
+    shards_under_a_law_are_merged_where_its_folder_has_another_name(root);
     fs::remove_file(&library).expect("the library");
     refusal(
         run(&["--on", "sim", "--laws", "abe"]),
@@ -107,6 +108,34 @@ fn experiments_take_the_laws_of_a_folder_in_the_simulator_and_of_this_version_on
         !root.join("out").exists(),
         "bad input leaves nothing behind"
     );
+}
+
+/// Makes the page's experiment at once and in shards, and compares the results.
+fn shards_under_a_law_are_merged_where_its_folder_has_another_name(root: &Path) {
+    let run = |more: &[&str]| {
+        let run = [
+            "run", "abe.toml", "--on", "sim", "--laws", "abe", "--repeat",
+        ];
+        let done = outcome(uc(root, &[&run, more].concat()));
+        assert!(matches!(done.status, Some(0 | 1)), "{done:?}");
+    };
+    run(&["2", "--out", "whole"]);
+    run(&["2", "--shard", "0/2", "--out", "first"]);
+    run(&["2", "--shard", "1/2", "--out", "second"]);
+    fs::rename(root.join("abe"), root.join("elsewhere")).expect("a new name");
+    let merge = ["merge", "first", "second", "--out", "merged"];
+    refusal(
+        uc(root, &merge),
+        &["abe/core.so", "No such file", "uc law build"],
+    );
+    assert!(!root.join("merged").exists());
+    let merged = outcome(uc(root, &[&merge[..], &["--laws", "elsewhere"]].concat()));
+    assert!(matches!(merged.status, Some(0 | 1)), "{merged:?}");
+    for name in uc_batch::outputs::FILES {
+        let bytes = |out: &str| fs::read(root.join(out).join(name)).expect("a file of the result");
+        assert!(bytes("whole") == bytes("merged"), "{name} differs");
+    }
+    fs::rename(root.join("elsewhere"), root.join("abe")).expect("the old name");
 }
 
 #[test]

@@ -76,6 +76,13 @@ impl LawRow {
             .filter(|(bit, _)| self.traits & bit != 0);
         own.map(|(_, name)| *name).collect()
     }
+
+    /// Tells whether flows of the other law may go on under this one: both have the same name, machine,
+    /// cut and traits.
+    pub fn may_replace(&self, other: &LawRow) -> bool {
+        self.name == other.name
+            && (&self.machine, &self.cut, self.traits) == (&other.machine, &other.cut, other.traits)
+    }
 }
 
 impl Law {
@@ -114,6 +121,15 @@ impl Law {
             told.push(Box::leak(Box::new(law.clone())));
         }
         told.sort_by_key(|row| row.number);
+    }
+
+    /// Returns the first of these laws from outside whose number this process knows as another law's, and
+    /// that law.
+    pub fn conflict(laws: &[LawRow]) -> Option<(&LawRow, &'static LawRow)> {
+        laws.iter().find_map(|law| {
+            let known = outside().into_iter().find(|row| row.number == law.number);
+            Some((law, known.filter(|row| !law.may_replace(row))?))
+        })
     }
 
     /// Returns the law of this name; `None` if the table has none.
@@ -231,6 +247,25 @@ fn outside() -> Vec<&'static LawRow> {
         .read()
         .unwrap_or_else(PoisonError::into_inner)
         .clone()
+}
+
+/// `uc_shim_laws` of a core.
+#[cfg(feature = "loaded")]
+pub(crate) type LawsFn = unsafe extern "C" fn(*mut u32) -> *const sys::law_row;
+
+/// Returns the rows of a core's laws from outside the tree.
+///
+/// # Safety
+/// `laws` must be `uc_shim_laws` of a core that is mapped during the call.
+#[cfg(feature = "loaded")]
+pub(crate) unsafe fn outside_rows(laws: LawsFn) -> Vec<LawRow> {
+    let mut count = 0;
+    // SAFETY: the C side writes the count and returns an array of so many rows that stays.
+    let rows = unsafe { std::slice::from_raw_parts(laws(&mut count), count as usize) };
+    let outside = rows
+        .iter()
+        .filter(|row| OUTSIDE_NUMBERS.contains(&row.number.into()));
+    outside.map(row).collect()
 }
 
 fn row(row: &sys::law_row) -> LawRow {

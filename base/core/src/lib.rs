@@ -32,6 +32,7 @@ pub use loaded::{LibraryError, Loaded};
 pub use reason::Reason;
 #[cfg(feature = "loaded")]
 pub use running::Running;
+pub use sys::LAYOUT;
 
 /// Constants of the contract under their C names without the prefix.
 pub mod consts {

@@ -1,12 +1,17 @@
 //! A core from a shared library: a changed copy of this one, or one with laws from outside the tree.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use libloading::{Library, Symbol};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::coupling::{Answer, Report};
-use crate::{Awaits, Core, Edit, Flow, Policy, Reason, Segment};
+use crate::law::{LawRow, LawsFn, outside_rows};
+use crate::{Awaits, Core, Edit, Flow, LAYOUT, Policy, Reason, Segment};
 
 type OpenFn = unsafe extern "C" fn(*mut Flow, *const Policy, *const Segment, u64, *mut Edit) -> u32;
 type OpenAskedFn = unsafe extern "C" fn(
@@ -38,22 +43,40 @@ pub struct Loaded {
     awaits: AwaitsFn,
     report: ReportFn,
     tell_share: TellFn,
+    /// `None` in a library without the tables (`shim_law.c`).
+    laws: Option<LawsFn>,
     /// Keeps those above mapped.
-    _library: Arc<Library>,
+    _library: Arc<Mapped>,
 }
+
+/// A library that is mapped, and after it the file in memory from which it was.
+///
+/// The loader knows libraries by path, here that of an open file: while the file is open, no other library
+/// gets the path.
+#[derive(Debug)]
+struct Mapped(
+    Library,
+    #[allow(dead_code, reason = "held open")] Option<File>,
+);
 
 /// Reasons why a library cannot be the core of a process.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// The loader refuses the file.
-    #[error("the core with the laws was not loaded: {source}; `uc law build` makes it")]
+    #[error(
+        "{}: the core with the laws was not loaded: {why}; build them on this machine with `uc law build`",
+        path.display()
+    )]
     Load {
-        /// The loader's reason, with the path of the library.
-        source: libloading::Error,
+        /// Path of the library.
+        path: PathBuf,
+        /// The system's or the loader's reason.
+        why: String,
     },
     /// The library was made for other structs.
     #[error(
-        "{}: it was built by another version of uc; build the laws again with `uc law build`",
+        "{}: it was built by another version of uc; build the laws again with `uc law build` of this \
+         version",
         path.display()
     )]
     OtherVersion {
@@ -75,23 +98,36 @@ impl Loaded {
         // SAFETY: the library has no initialisers; the caller answers for its contents.
         let library = unsafe { Library::new(path) }?;
         // SAFETY: as above.
-        unsafe { Loaded::of(library) }
+        unsafe { Loaded::of(Mapped(library, None)) }
     }
 
-    /// Loads a library that `uc law build` made for the layout of this number.
+    /// Loads a library that `uc law build` made, from the bytes of its file. `path` names it in errors.
+    ///
+    /// The library is loaded from memory: a file that was built again is another library, and a worker
+    /// needs none.
     ///
     /// # Errors
     /// [`LibraryError`].
-    pub fn open_built(path: &Path, layout: u64) -> Result<Loaded, LibraryError> {
-        let refused = |source| LibraryError::Load { source };
+    pub fn of_built(bytes: &[u8], path: &Path) -> Result<Loaded, LibraryError> {
+        let refused = |why: String| LibraryError::Load {
+            path: path.to_owned(),
+            why,
+        };
+        let file = in_memory(bytes).map_err(|error| refused(error.to_string()))?;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let of_loader = |error: libloading::Error| {
+            let why = error.to_string();
+            let prefix = format!("{name}: ");
+            refused(why.strip_prefix(&prefix).unwrap_or(&why).to_owned())
+        };
         // SAFETY: libraries of `uc law build` have no initialisers.
-        let library = unsafe { Library::new(path) }.map_err(refused)?;
+        let library = unsafe { Library::new(&name) }.map_err(of_loader)?;
         // SAFETY: shim.c declares the symbol as a constant of 64 bits.
         let own = unsafe { library.get::<*const u64>(b"uc_shim_layout\0") };
         // SAFETY: as above.
-        if own.is_ok_and(|own| unsafe { **own } == layout) {
+        if own.is_ok_and(|own| unsafe { **own } == LAYOUT) {
             // SAFETY: the number shows that shim.c was compiled with this program's structs.
-            unsafe { Loaded::of(library) }.map_err(refused)
+            unsafe { Loaded::of(Mapped(library, Some(file))) }.map_err(of_loader)
         } else {
             Err(LibraryError::OtherVersion {
                 path: path.to_owned(),
@@ -103,7 +139,7 @@ impl Loaded {
     ///
     /// # Safety
     /// As of [`Loaded::open_library`].
-    unsafe fn of(library: Library) -> Result<Loaded, libloading::Error> {
+    unsafe fn of(mapped: Mapped) -> Result<Loaded, libloading::Error> {
         /// Returns the function of this name.
         ///
         /// # Safety
@@ -112,22 +148,33 @@ impl Loaded {
             // SAFETY: the caller answers for the signature.
             unsafe { library.get(name.as_bytes()) }.map(|symbol: Symbol<'_, F>| *symbol)
         }
+        let library = &mapped.0;
         // SAFETY: shim.c declares each name with the signature of the field.
         unsafe {
             Ok(Loaded {
-                open: function(&library, "uc_shim_open\0")?,
-                reopen: function(&library, "uc_shim_reopen\0")?,
-                open_asked: function(&library, "uc_shim_open_asked\0")?,
-                translate: function(&library, "uc_shim_translate\0")?,
-                adopt: function(&library, "uc_shim_adopt\0")?,
-                window_bytes: function(&library, "uc_shim_window_bytes\0")?,
-                alpha_q30: function(&library, "uc_shim_alpha_q30\0")?,
-                awaits: function(&library, "uc_shim_awaits\0")?,
-                report: function(&library, "uc_shim_report\0")?,
-                tell_share: function(&library, "uc_shim_tell_share\0")?,
-                _library: Arc::new(library),
+                open: function(library, "uc_shim_open\0")?,
+                reopen: function(library, "uc_shim_reopen\0")?,
+                open_asked: function(library, "uc_shim_open_asked\0")?,
+                translate: function(library, "uc_shim_translate\0")?,
+                adopt: function(library, "uc_shim_adopt\0")?,
+                window_bytes: function(library, "uc_shim_window_bytes\0")?,
+                alpha_q30: function(library, "uc_shim_alpha_q30\0")?,
+                awaits: function(library, "uc_shim_awaits\0")?,
+                report: function(library, "uc_shim_report\0")?,
+                tell_share: function(library, "uc_shim_tell_share\0")?,
+                laws: function(library, "uc_shim_laws\0").ok(),
+                _library: Arc::new(mapped),
             })
         }
+    }
+
+    /// Returns the rows of the library's laws from outside the tree.
+    pub fn laws(&self) -> Vec<LawRow> {
+        let Some(laws) = self.laws else {
+            return Vec::new();
+        };
+        // SAFETY: the library stays mapped as long as self.
+        unsafe { outside_rows(laws) }
     }
 
     fn begin(
@@ -144,6 +191,13 @@ impl Loaded {
         let reason = unsafe { by(flow, policy, segment, now_ns, &mut edit) };
         (Reason::from_code(reason), edit)
     }
+}
+
+/// Returns a file in memory with these bytes.
+fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
+    let mut file = File::from(memfd_create(c"core.so", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(bytes)?;
+    Ok(file)
 }
 
 impl Core for Loaded {

@@ -1,33 +1,38 @@
-//! The core that decides in this process.
+//! The core that decides for the flows of a simulated run.
 
 use std::path::Path;
-use std::sync::OnceLock;
 
 use crate::coupling::{Answer, Report};
-use crate::{Awaits, Compiled, Core, Edit, Flow, LibraryError, Loaded, Policy, Reason, Segment};
+use crate::law::OUTSIDE_NUMBERS;
+use crate::{
+    Awaits, Compiled, Core, Edit, Flow, Law, LawRow, LibraryError, Loaded, Policy, Reason, Segment,
+};
 
-/// The library that decides in this process, if one does.
-static LIBRARY: OnceLock<Loaded> = OnceLock::new();
-
-/// The core that decides in this process: [`Compiled`], or a library with laws from outside the tree.
-#[derive(Clone, Copy, Debug)]
+/// A core that decides for flows: [`Compiled`], or a library with laws from outside the tree.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Running(Option<&'static Loaded>);
 
 impl Running {
-    /// Returns the core that decides now.
-    pub fn now() -> Running {
-        Running(LIBRARY.get())
-    }
-
-    /// Has a library that `uc law build` made for the layout of this number decide from now on, until
-    /// the process ends. Once a library decides, a later one is ignored.
+    /// Loads a library that `uc law build` made, from the bytes of its file; it stays in memory until the
+    /// process ends. `path` names it in errors.
     ///
     /// # Errors
     /// [`LibraryError`].
-    pub fn decide_by(path: &Path, layout: u64) -> Result<(), LibraryError> {
-        let library = Loaded::open_built(path, layout)?;
-        LIBRARY.get_or_init(|| library);
-        Ok(())
+    pub fn of_library(bytes: &[u8], path: &Path) -> Result<Running, LibraryError> {
+        let library = Loaded::of_built(bytes, path)?;
+        Ok(Running(Some(Box::leak(Box::new(library)))))
+    }
+
+    /// Returns the rows of its laws from outside the tree.
+    pub fn laws(self) -> Vec<LawRow> {
+        self.0.map(Loaded::laws).unwrap_or_default()
+    }
+
+    /// Tells whether it has the law; flows pass it unmodified under a law that it lacks.
+    pub fn has(self, law: Law) -> bool {
+        let number = law.number();
+        !OUTSIDE_NUMBERS.contains(&number.into())
+            || self.laws().iter().any(|row| row.number == number)
     }
 
     fn core(self) -> &'static dyn Core {

@@ -3,8 +3,8 @@
 #include "core.h"
 
 #ifdef UC_LAYOUT
-// Number of the layout of the core's structs, in libraries of `uc law build`: a program of another
-// version must not call them.
+// The number uc_core::LAYOUT of the `uc law build` that made this library: a program with another
+// number must not call it.
 extern const __u64 uc_shim_layout;
 const __u64 uc_shim_layout = UC_LAYOUT;
 #endif

@@ -1,13 +1,10 @@
 //! Laws from outside the tree: what `uc law build` made, and what the pinned programs have.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use uc_core::{LIBRARY, Running};
+use anyhow::{Result, bail};
 use uc_law::Law;
-use uc_port::{LAYOUT, ProgramObject, Store};
-use uc_words::fnv::fnv1a;
+use uc_port::{ProgramObject, Store};
 use uc_words::wording::suggest;
 
 /// Reads what `uc law build` left in the folder, and makes its laws known by name.
@@ -18,19 +15,6 @@ pub fn read(folder: &Path) -> Result<ProgramObject> {
     let object = ProgramObject::read(&folder.join(ProgramObject::FILE_NAME))?;
     Law::tell_outside(object.laws());
     Ok(object)
-}
-
-/// Has the simulator of this process run the core with the laws of the folder, makes them known by name,
-/// and returns a hash of that core.
-///
-/// # Errors
-/// As [`read`]; or why the folder's library of the core was not loaded.
-pub fn simulate(folder: &Path) -> Result<String> {
-    read(folder)?;
-    let path = folder.join(LIBRARY);
-    Running::decide_by(&path, LAYOUT)?;
-    let bytes = fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
-    Ok(format!("{:016x}", fnv1a(&bytes)))
 }
 
 /// Returns this host's store, whose ports are to run the programs of the folder if one is given.

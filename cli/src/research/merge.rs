@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use uc_batch::{merge, outputs};
+use uc_batch::{Laws, merge, outputs};
 
 use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
@@ -22,6 +22,9 @@ pub struct Merge {
     /// Folders that `uc run --shard` or an interrupted `uc run` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
+    /// The laws of the runs, if their folder is elsewhere than `uc run --laws` was told
+    #[arg(long, value_name = "DIR")]
+    laws: Option<PathBuf>,
     /// Number of concurrent further runs [default: as for `uc run`]
     #[arg(
         long,
@@ -42,6 +45,8 @@ pub struct Merge {
 impl Merge {
     /// Reads the folders, makes further runs if they are needed, and writes the result.
     pub fn execute(self) -> Result<bool> {
+        // Loaded once, they are found by their hash.
+        self.laws.as_deref().map(Laws::read).transpose()?;
         let sweep = merge(&self.folders)?;
         let arm = sweep.request.arm;
         let batch = Batch {

@@ -1,6 +1,6 @@
 //! `uc run`: an experiment, from file to verdict.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
@@ -9,7 +9,6 @@ use uc_batch::outputs::Folder;
 use uc_batch::{Laws, Request, Shard, Sweep, outputs};
 use uc_experiment::{Arm, Experiment};
 
-use crate::host::laws;
 use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
 use crate::research::traces::Traces;
@@ -56,7 +55,7 @@ pub struct Run {
     )]
     jobs: Option<usize>,
     /// The file may name laws that `uc law build` built in this folder; only in the simulator
-    #[arg(long, value_name = "DIR", conflicts_with = "shard")]
+    #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
     /// Make only one of N equal parts of the runs, numbered from 0, and no result; `uc merge` joins
     /// them
@@ -180,7 +179,7 @@ impl Run {
             set: self.set.clone(),
             case: self.case.clone(),
             point: self.point.clone(),
-            laws: self.laws.as_deref().map(laws_of).transpose()?,
+            laws: self.laws.as_deref().map(Laws::read).transpose()?,
             ..Request::of(&self.experiment)?
         })
     }
@@ -195,14 +194,6 @@ impl Run {
         };
         self.out.clone().unwrap_or_else(default)
     }
-}
-
-/// Has the simulator run the core with the laws of a folder.
-fn laws_of(folder: &Path) -> Result<Laws> {
-    Ok(Laws {
-        folder: folder.display().to_string(),
-        hash: laws::simulate(folder)?,
-    })
 }
 
 /// Returns why the simulator is used, for a message when no backend was named.

@@ -35,7 +35,6 @@ impl Whole {
             }
         };
         let mut circumstances = circumstances::of(batch.arm);
-        circumstances.core = sweep.request.core();
         let evaluation = loop {
             make(&mut sweep, Sweep::lacking, batch, &mut ledger)?;
             if let Some(evaluation) = sweep.next(&told)? {

@@ -128,6 +128,7 @@ impl Work {
         )
         .map_err(refused)?;
         let shims: Vec<PathBuf> = sources::shims().map(PathBuf::from).collect();
+        let layout = format!("-DUC_LAYOUT={:#x}ULL", uc_core::LAYOUT);
         let options = ["-DUC_MORE_LAWS", &laws, &layout, "-Icore"];
         uc_clang::library(self.folder(), &shims, Path::new(LIBRARY), &options).map_err(refused)
     }

@@ -179,11 +179,8 @@ fn text(field: &[u8]) -> String {
 pub(crate) fn check_laws(old: &[LawRow], new: &ProgramObject) -> Result<(), PortError> {
     let names = |laws: &[LawRow]| laws.iter().map(|law| law.name.clone()).collect::<Vec<_>>();
     let (in_force, offered) = (names(old), names(&new.laws));
-    let is_same = |(old, new): (&LawRow, &LawRow)| {
-        old.name == new.name
-            && (&old.machine, &old.cut, old.traits) == (&new.machine, &new.cut, new.traits)
-    };
-    if old.len() <= new.laws.len() && old.iter().zip(&new.laws).all(is_same) {
+    let mut both = old.iter().zip(&new.laws);
+    if old.len() <= new.laws.len() && both.all(|(old, new)| new.may_replace(old)) {
         return Ok(());
     }
     Err(PortError::OtherLaws {

@@ -54,7 +54,10 @@ impl Finished {
     pub fn write(&self, folder: Folder, circumstances: Circumstances) -> Result<PathBuf> {
         let source = Source {
             arm: self.request.arm,
-            circumstances,
+            circumstances: Circumstances {
+                core: self.request.core(),
+                ..circumstances
+            },
         };
         folder.write(&self.report(&self.meta()), &source)
     }

@@ -4,6 +4,7 @@
 
 pub mod circumstances;
 mod finished;
+mod laws;
 mod ledger;
 pub mod memory;
 mod merge;
@@ -19,11 +20,12 @@ mod sweep;
 mod task;
 
 pub use finished::Finished;
+pub use laws::Laws;
 pub use ledger::{Head, Ledger, RUNS, line_of, records_of};
 pub use merge::merge;
 pub use points::keep_points;
 pub use pool::Pool;
-pub use request::{Laws, Request, quoted};
+pub use request::{Request, quoted};
 pub use rounds::Rounds;
 pub use shard::Shard;
 pub use sweep::Sweep;

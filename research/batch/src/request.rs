@@ -4,8 +4,10 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use uc_core::Running;
 use uc_experiment::{Arm, Error, Experiment};
 
+use crate::laws::Laws;
 use crate::outputs::CORE;
 use crate::points::keep_points;
 use crate::shard::Shard;
@@ -32,15 +34,6 @@ pub struct Request {
     /// Laws from outside the tree that the file may name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laws: Option<Laws>,
-}
-
-/// Laws from outside the tree, as `uc law build` built them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Laws {
-    /// Path of their folder, as it was given.
-    pub folder: String,
-    /// Hash of the core that was built with them.
-    pub hash: String,
 }
 
 impl Request {
@@ -88,11 +81,13 @@ impl Request {
     ///
     /// # Errors
     /// As [`Request::experiment`].
-    pub fn setup_hash(&self) -> Result<String, Error> {
+    pub fn setup_hash(&self) -> Result<String> {
         Ok(self.changed()?.setup_hash())
     }
 
-    fn changed(&self) -> Result<Experiment, Error> {
+    fn changed(&self) -> Result<Experiment> {
+        // The file may name the laws once they are known.
+        self.running()?;
         let mut experiment = Experiment::from_str(&self.file, &self.text)?;
         for change in &self.set {
             experiment.apply_set(change)?;
@@ -106,6 +101,17 @@ impl Request {
             None => CORE.to_owned(),
             Some(laws) => format!("{CORE} with laws {}", laws.hash),
         }
+    }
+
+    /// Returns the core that decides at ports of the simulator: the tree's, or that with the laws from
+    /// outside.
+    ///
+    /// # Errors
+    /// As [`Laws::core`].
+    pub fn running(&self) -> Result<Running> {
+        self.laws
+            .as_ref()
+            .map_or(Ok(Running::default()), Laws::core)
     }
 
     /// Returns the command that makes the whole result, without options that do not change it.

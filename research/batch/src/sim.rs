@@ -77,6 +77,7 @@ fn repetition(task: &Task<'_>) -> Repetition {
     Repetition {
         run: task.run,
         seed: task.seed,
+        core: task.core,
     }
 }
 

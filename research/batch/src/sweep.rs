@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
+use uc_core::Running;
 use uc_experiment::{Arm, Evaluation, Experiment, Outcome, Point, RunRecord, evaluate};
 
 use crate::finished::Finished;
@@ -20,6 +21,7 @@ type Key = (u32, usize, u32);
 pub struct Sweep {
     /// What was asked for.
     pub request: Request,
+    core: Running,
     /// The experiment with its overrides.
     pub experiment: Experiment,
     /// Points of its sweep.
@@ -39,8 +41,10 @@ impl Sweep {
     /// # Errors
     /// What is wrong with the file or with an override, with its place.
     pub fn new(request: Request) -> Result<Self> {
+        let core = request.running()?;
         let experiment = request.experiment()?;
         let points = experiment.points()?;
+        refuse_other_laws(&points, core)?;
         let places = points.iter().flat_map(|point| {
             let cases = point.experiment.cases.iter();
             cases.map(|case| (point.number, case.name.clone()))
@@ -48,6 +52,7 @@ impl Sweep {
         let rounds = Rounds::first(places, experiment.repeats(request.arm));
         Ok(Self {
             request,
+            core,
             rounds,
             points,
             experiment,
@@ -171,7 +176,9 @@ impl Sweep {
     }
 
     fn tasks(&self, runs_of: impl Fn(u32, &str) -> Vec<u32>) -> Vec<Task<'_>> {
-        tasks(&self.points, self.request.seed, runs_of)
+        let mut tasks = tasks(&self.points, self.request.seed, runs_of);
+        tasks.iter_mut().for_each(|task| task.core = self.core);
+        tasks
     }
 
     /// Judges the expectations once the round's runs are made, and plans the next round where they
@@ -235,4 +242,20 @@ impl Sweep {
             evaluation,
         }
     }
+}
+
+/// Checks that the core has all laws of the points. An earlier sweep of the process may have made others
+/// known by name.
+fn refuse_other_laws(points: &[Point], core: Running) -> Result<()> {
+    let cases = points.iter().flat_map(|point| &point.experiment.cases);
+    for case in cases {
+        let own = case.guests.iter().filter_map(|guests| guests.law);
+        if let Some(law) = own.chain(case.receiver_law).find(|law| !core.has(*law)) {
+            bail!(
+                "case {}: law `{law}` is not in the tree; name the folder in which it was built as laws",
+                case.name
+            );
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! A run to make.
 
 use anyhow::anyhow;
+use uc_core::Running;
 use uc_experiment::{Case, Experiment, Point};
 
 /// One run of one case at one point.
@@ -15,6 +16,8 @@ pub struct Task<'a> {
     pub run: u32,
     /// The seed of all random numbers of the run.
     pub seed: u64,
+    /// The core that decides at the ports of a simulated run.
+    pub core: Running,
 }
 
 impl Task<'_> {
@@ -27,7 +30,7 @@ impl Task<'_> {
 
 /// Returns the tasks repetition by repetition, so that a temporary disturbance of a live batch
 /// affects all cases alike. `runs_of` names the repetitions of a point and a case; `seed` is that of
-/// repetition 0.
+/// repetition 0. The core is the tree's.
 pub fn tasks(
     points: &[Point],
     seed: u64,
@@ -43,6 +46,7 @@ pub fn tasks(
                     case,
                     run,
                     seed: seed.wrapping_add(u64::from(run)),
+                    core: Running::default(),
                 });
             }
         }

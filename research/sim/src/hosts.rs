@@ -14,6 +14,7 @@ mod starting;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use uc_core::Running;
 use uc_net::random::Stream;
 use uc_net::{Delivery, Ecn, HostId, Nanos, Network};
 use uc_tcp::{Options, Segment};
@@ -72,6 +73,8 @@ pub enum Notice {
 #[derive(Debug)]
 pub struct Hosts {
     network: Network<Packet>,
+    /// Decides at all ports.
+    core: Running,
     ends: Vec<End>,
     free: Vec<Slot>,
     timers: Timers,
@@ -106,6 +109,7 @@ impl Hosts {
         let machines = Machines::new(scenario, &mut timers, &mut owners);
         Ok(Hosts {
             network,
+            core: Running::default(),
             ends: Vec::new(),
             free: Vec::new(),
             timers,
@@ -124,6 +128,11 @@ impl Hosts {
             receiver_machines: scenario.consolidation.receivers.clone(),
             capture: None,
         })
+    }
+
+    /// Has a core decide at the ports of all connections that open from now on.
+    pub fn decide_by(&mut self, core: Running) {
+        self.core = core;
     }
 
     /// Captures packets from now on, which is before the first of them.

@@ -28,26 +28,22 @@ pub struct Port<C = Running> {
 }
 
 impl Port {
-    /// Creates a port without a flow.
+    /// Creates a port of the tree's core without a flow.
     pub fn new(policy: Policy) -> Port {
-        Port::sharing(policy, 0)
-    }
-
-    /// Creates a port whose flow has a weight in a sum of windows; 0: in no sum.
-    pub fn sharing(policy: Policy, share: u8) -> Port {
-        Port::with_slot(Slot::with_core(Running::now(), policy).sharing(share))
+        Port::with_core(Running::default(), policy)
     }
 }
 
 impl<C: Core> Port<C> {
-    /// Creates a port with another core than the deployed one, for mutation tests.
+    /// Creates a port of this core without a flow.
     pub fn with_core(core: C, policy: Policy) -> Port<C> {
-        Port::with_slot(Slot::with_core(core, policy))
+        Port::sharing(core, policy, 0)
     }
 
-    fn with_slot(slot: Slot<C>) -> Port<C> {
+    /// Creates a port whose flow has a weight in a sum of windows; 0: in no sum.
+    pub fn sharing(core: C, policy: Policy, share: u8) -> Port<C> {
         Port {
-            slot,
+            slot: Slot::with_core(core, policy).sharing(share),
             counts: vec![0; Reason::all().count()].into(),
             events: Events::default(),
             dupacks: None,

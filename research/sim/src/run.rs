@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use uc_core::Reason;
+use uc_core::{Reason, Running};
 use uc_experiment::{
     Case, Experiment, FlowRecord, Histogram, LinkTotals, QueueSample, RunRecord, Stalls,
 };
@@ -20,13 +20,15 @@ use crate::world::World;
 /// Maximum virtual time between two checks of the cancel flag.
 const LOOK: Nanos = Nanos::from_millis(10);
 
-/// The identity of a run of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a run of a case depends on: the same gives the same record, byte for byte.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Repetition {
     /// Number of the run, from 0.
     pub run: u32,
-    /// Seed of everything random: the same seed gives the same record, byte for byte.
+    /// Seed of everything random.
     pub seed: u64,
+    /// Core that decides at the ports.
+    pub core: Running,
 }
 
 /// Checks that `case` can be run.
@@ -100,6 +102,7 @@ fn run_seen(
 ) -> Result<(RunRecord, Option<Capture>), SimError> {
     let plan = Plan::new(experiment, case, repetition.seed)?;
     let mut world = World::new(&plan.scenario)?;
+    world.hosts.decide_by(repetition.core);
     if let Some(capture) = create(&plan)? {
         world.hosts.start_capture(capture);
     }

@@ -43,7 +43,10 @@ fn a_captured_run_has_the_same_record_and_whole_frames() {
         experiment.duration = "2s".parse().expect("a duration");
         let folder = std::env::temp_dir();
         let file = folder.join(format!("uc-capture-{}-{}", std::process::id(), base.len()));
-        let repetition = Repetition { run: 0, seed: 7 };
+        let repetition = Repetition {
+            seed: 7,
+            ..Repetition::default()
+        };
         let (case, cancel) = (&experiment.cases[0], AtomicBool::new(false));
         let found = run_case_captured(&experiment, case, repetition, &|_| {}, &cancel, &file);
         let (record, captured) = found.expect("runs");
@@ -102,7 +105,10 @@ fn a_file_that_cannot_be_made_is_an_error_with_its_path() {
     let experiment = experiment(STAR, &[group("bulk", "stack = \"ecn\"")]);
     let (case, cancel) = (&experiment.cases[0], AtomicBool::new(false));
     let file = Path::new("/none/such.pcapng");
-    let repetition = Repetition { run: 0, seed: 1 };
+    let repetition = Repetition {
+        seed: 1,
+        ..Repetition::default()
+    };
     let found = run_case_captured(&experiment, case, repetition, &|_| {}, &cancel, file);
     let told = found.expect_err("no such folder").to_string();
     assert!(told.contains("/none/such.pcapng"), "{told}");

@@ -127,7 +127,10 @@ fn a_cancelled_run_ends_at_once() {
         last.set(now.0);
         cancel.store(now.0 >= 100_000_000, Ordering::Relaxed);
     };
-    let repetition = Repetition { run: 0, seed: 1 };
+    let repetition = Repetition {
+        seed: 1,
+        ..Repetition::default()
+    };
     let case = experiment.case("only").expect("the case");
     let outcome = run_case(&experiment, case, repetition, &progress, &cancel);
     assert_eq!(outcome.err(), Some(SimError::Cancelled));

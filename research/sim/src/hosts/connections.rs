@@ -85,7 +85,7 @@ impl Hosts {
         let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
         if let (Some(policy), true) = (plan.policy, plan.is_coupled_by_port()) {
             let share = plan.membership.map_or(0, |at| at.priority);
-            end.port = Some(Port::sharing(policy, share));
+            end.port = Some(Port::sharing(self.core, policy, share));
         }
         if let (Some(port), Some(policy)) = (&mut end.port, plan.dupacks) {
             port.send_dupacks(policy);
@@ -171,7 +171,8 @@ impl Hosts {
             flow: flow as u32,
             ip_header_bytes: self.ip_header_bytes,
         };
-        End::new(connection, policy.map(Port::new), route, timer)
+        let port = policy.map(|policy| Port::with_core(self.core, policy));
+        End::new(connection, port, route, timer)
     }
 
     /// Queues `bytes` more to send on this side; the maximum stands for endless data.

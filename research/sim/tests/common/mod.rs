@@ -123,7 +123,10 @@ pub fn experiment_with(base: &str, keys: &str, groups: &[String]) -> Experiment 
 /// Runs the case named `only`.
 pub fn try_run(experiment: &Experiment, seed: u64) -> Result<RunRecord, SimError> {
     let case = experiment.case("only").expect("the case");
-    let repetition = Repetition { run: 0, seed };
+    let repetition = Repetition {
+        seed,
+        ..Repetition::default()
+    };
     run_case(
         experiment,
         case,

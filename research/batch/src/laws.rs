@@ -1,0 +1,126 @@
+//! Laws from outside the tree: the cores with them that this process has loaded.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use uc_core::{LIBRARY, Law, Running};
+use uc_words::fnv::fnv1a;
+
+/// Laws from outside the tree, as `uc law build` built them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Laws {
+    /// Path of their folder, as it was given.
+    pub folder: String,
+    /// Hash of the core that was built with them.
+    pub hash: String,
+}
+
+/// A core that was loaded.
+struct Loaded {
+    core: Running,
+    /// Content of its file, for workers on other machines.
+    bytes: Arc<[u8]>,
+}
+
+/// The cores of this process by their hash. They stay loaded until it ends.
+static LOADED: Mutex<BTreeMap<String, Loaded>> = Mutex::new(BTreeMap::new());
+
+impl Laws {
+    /// Loads the core that `uc law build` built in a folder, and makes its laws known by name.
+    ///
+    /// # Errors
+    /// Why it can't be read or loaded; or that this process has other laws under their numbers.
+    pub fn read(folder: &Path) -> Result<Laws> {
+        let path = folder.join(LIBRARY);
+        let bytes = fs::read(&path).map_err(|error| {
+            let path = path.display();
+            anyhow!(
+                "could not read {path}: {error}; `uc law build` makes it, and --laws names the folder"
+            )
+        })?;
+        let laws = Laws {
+            folder: folder.display().to_string(),
+            hash: hash(&bytes),
+        };
+        laws.load(bytes)?;
+        Ok(laws)
+    }
+
+    /// Loads the core with these laws from the bytes of its file, which another process read.
+    ///
+    /// # Errors
+    /// As [`Laws::read`], and for another core.
+    pub fn load(&self, bytes: Vec<u8>) -> Result<()> {
+        let path = self.path();
+        if hash(&bytes) != self.hash {
+            let (path, own) = (path.display(), hash(&bytes));
+            bail!("{path}: it is the core {own}, not {}", self.hash);
+        }
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.contains_key(&self.hash) {
+            return Ok(());
+        }
+        let core = Running::of_library(&bytes, &path)?;
+        let rows = core.laws();
+        if let Some((new, known)) = Law::conflict(&rows) {
+            bail!(
+                "{}: law {} has the number {} of law {}, of which this process has made runs, and another \
+                 name, machine, cut or traits; run it in another process",
+                self.folder,
+                new.name,
+                known.number,
+                known.name
+            );
+        }
+        Law::tell_outside(&rows);
+        let bytes = bytes.into();
+        loaded.insert(self.hash.clone(), Loaded { core, bytes });
+        Ok(())
+    }
+
+    /// Returns the core with these laws; reads it from their folder if this process has not loaded it.
+    ///
+    /// # Errors
+    /// As [`Laws::read`]; or the laws in the folder were built again since.
+    pub fn core(&self) -> Result<Running> {
+        self.loaded(|loaded| loaded.core)
+    }
+
+    /// Returns the bytes of the core's file, for [`Laws::load`] in another process.
+    ///
+    /// # Errors
+    /// As [`Laws::core`].
+    pub fn bytes(&self) -> Result<Arc<[u8]>> {
+        self.loaded(|loaded| Arc::clone(&loaded.bytes))
+    }
+
+    fn loaded<T>(&self, of: impl Fn(&Loaded) -> T) -> Result<T> {
+        let known = || {
+            let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+            loaded.get(&self.hash).map(&of)
+        };
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let found = Laws::read(Path::new(&self.folder))?;
+        known().with_context(|| {
+            format!(
+                "{}: its laws were built again: their core is {}, that of the runs {}; make the runs again, \
+                 or name the folder with the earlier build by --laws",
+                self.folder, found.hash, self.hash
+            )
+        })
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new(&self.folder).join(LIBRARY)
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    format!("{:016x}", fnv1a(bytes))
+}
