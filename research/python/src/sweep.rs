@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use pyo3::prelude::*;
-use uc_batch::{Head, Pool, Request, records_of, sim};
+use pyo3::types::PyBytes;
+use uc_batch::{Head, Laws, Pool, Request, records_of, sim};
 use uc_experiment::{Arm, Evaluation, RunRecord};
 
 use crate::errors::raised;
@@ -35,9 +36,12 @@ impl Sweep {
         point: Vec<String>,
         repeat: Option<u32>,
         seed: u64,
+        laws: Option<PathBuf>,
     ) -> PyResult<Self> {
         let read = || -> Result<uc_batch::Sweep> {
+            let laws = laws.as_deref().map(Laws::read).transpose()?;
             let sweep = uc_batch::Sweep::new(Request {
+                laws,
                 set,
                 case,
                 point,
@@ -64,6 +68,15 @@ impl Sweep {
             Ok(serde_json::to_string(&head)?)
         };
         head().map_err(|error| raised(&error))
+    }
+
+    /// Returns the core with the laws from outside the tree, which a worker needs, too; `None` without
+    /// such laws.
+    fn laws<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let sweep = self.sweep().map_err(|error| raised(&error))?;
+        let bytes = sweep.request.laws.as_ref().map(Laws::bytes).transpose();
+        let bytes = bytes.map_err(|error| raised(&error))?;
+        Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
     /// Returns the runs of this round that were not made: point, case and repetition of each.

@@ -14,14 +14,15 @@ use crate::errors::raised;
 static LAST: Mutex<Option<(String, Arc<Sweep>)>> = Mutex::new(None);
 
 /// Makes runs of the experiment of `head`, one after the other: point, case and repetition of each in
-/// `keys`. Returns their records as lines.
+/// `keys`. `laws` is the core with its laws from outside the tree. Returns their records as lines.
 #[pyfunction]
 pub(crate) fn run_part<'py>(
     py: Python<'py>,
     head: &str,
+    laws: Option<Vec<u8>>,
     keys: Vec<(u32, String, u32)>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let sweep = sweep_of(head).map_err(|error| raised(&error))?;
+    let sweep = sweep_of(head, laws).map_err(|error| raised(&error))?;
     let mut lines = Vec::new();
     for key in keys {
         py.check_signals()?;
@@ -37,12 +38,16 @@ fn made(sweep: &Sweep, (point, case, run): &(u32, String, u32)) -> Result<Vec<u8
     line_of(&sim::run(&task, &|_| (), &AtomicBool::new(false))?)
 }
 
-fn sweep_of(head: &str) -> Result<Arc<Sweep>> {
+fn sweep_of(head: &str, laws: Option<Vec<u8>>) -> Result<Arc<Sweep>> {
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, sweep)) = last.as_ref().filter(|(known, _)| known == head) {
         return Ok(Arc::clone(sweep));
     }
     let wanted: Head = serde_json::from_str(head)?;
+    if let (Some(wanted), Some(bytes)) = (&wanted.request.laws, laws) {
+        let loaded = wanted.load(bytes);
+        loaded.context("worker: the laws from outside the tree can't be used")?;
+    }
     let own = Head::of(&wanted.request, None)?;
     if let Some(why) = wanted.refusal(&own) {
         bail!("worker: {why}; install the same wheel on every machine");

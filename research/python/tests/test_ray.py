@@ -90,7 +90,7 @@ def test_errors_in_workers_are_those_of_a_local_run(sweep, cluster):
 
 
 def test_worker_of_another_program_is_refused(sweep, cluster):
-    head = undercurrent._native.Sweep(sweep(), [], [], [], None, 1).head()
+    head = undercurrent._native.Sweep(sweep(), [], [], [], None, 1, None).head()
     other = head.replace(undercurrent.COMMIT, "other")
     with pytest.raises(undercurrent.UndercurrentError, match="install the same wheel"):
-        undercurrent._native.run_part(other, [(0, "only", 0)])
+        undercurrent._native.run_part(other, None, [(0, "only", 0)])

@@ -18,9 +18,10 @@ TASKS = 2000
 
 
 class Cluster:
-    """Ray, and an experiment of which its workers make runs. They need only this package."""
+    """Ray, and an experiment of which its workers make runs. They need only this package: laws from
+    outside the tree go to them with the experiment."""
 
-    def __init__(self, head: str, workers: int | None) -> None:
+    def __init__(self, sweep: Sweep, workers: int | None) -> None:
         try:
             import ray
         except ImportError as error:
@@ -35,7 +36,8 @@ class Cluster:
                 options.update(include_dashboard=False, num_cpus=workers)
                 self._most = None
             ray.init(**options)
-        self._head = ray.put(head)
+        self._head = ray.put(sweep.head())
+        self._laws = ray.put(sweep.laws())
         # An error of a run would come again; the end of a worker need not.
         remote = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)
         self._task = remote(_make)
@@ -48,7 +50,7 @@ class Cluster:
         try:
             while parts or pending:
                 while parts and len(pending) < most:
-                    pending.append(self._task.remote(self._head, parts.pop(0)))
+                    pending.append(self._task.remote(self._head, self._laws, parts.pop(0)))
                 done, pending = self._ray.wait(pending, num_returns=1)
                 for each in done:
                     ended(sweep.add(self._result(each)))
@@ -74,6 +76,6 @@ def _parts(keys: list[tuple[int, str, int]]) -> list[list[tuple[int, str, int]]]
     return [keys[start : start + size] for start in range(0, len(keys), size)]
 
 
-def _make(head: str, keys: list[tuple[int, str, int]]) -> bytes:
+def _make(head: str, laws: bytes | None, keys: list[tuple[int, str, int]]) -> bytes:
     """Makes runs; in a worker of Ray."""
-    return _native.run_part(head, keys)
+    return _native.run_part(head, laws, keys)

@@ -19,6 +19,7 @@ def run(
     point: Mapping[str, str | Iterable[str]] | None = None,
     repeat: int | None = None,
     seed: int = 1,
+    laws: str | os.PathLike[str] | None = None,
     executor: str = "local",
     workers: int | None = None,
     progress: bool | None = None,
@@ -34,6 +35,9 @@ def run(
         repeat: Repetitions of every case, instead of the file's. Without it, undecided expectations
             lead to more runs, up to the file's ``repeat_max``.
         seed: Seed of the first repetition; the others count up from it.
+        laws: The file may name laws that ``uc law build`` built in this folder (native code, which also
+            Ray's workers run). They may be built again between two calls; laws of other names, machines,
+            cuts or traits need another process.
         executor: ``"local"``: threads of this process. ``"ray"``: tasks of Ray, on the cluster to which
             this process is connected, or that ``RAY_ADDRESS`` names, or else on this machine.
         workers: Number of concurrent runs. Default: one for each processor that this process may use,
@@ -58,13 +62,14 @@ def run(
         [f"{axis}={label}" for axis, labels in (point or {}).items() for label in _listed(labels)],
         repeat,
         seed,
+        laws,
     )
     with _Bar(os.fspath(path), progress) as bar:
         if executor == "local":
             jobs = workers or _processors()
             make: Callable[[], None] = lambda: sweep.run(jobs, bar.ended)
         else:
-            cluster = _ray.Cluster(sweep.head(), workers)
+            cluster = _ray.Cluster(sweep, workers)
             make = lambda: cluster.make(sweep, bar.ended)
         while True:
             bar.expect(len(sweep.lacking()))
