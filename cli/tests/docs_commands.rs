@@ -29,6 +29,7 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "scripts/wheel",
         "pip install --force-reinstall --no-deps out/undercurrent-*.whl",
     ),
+    ("python3 -m venv", "scripts/wheel", "python3 -m venv"),
     (
         "python",
         "research/python/tests/test_run.py",

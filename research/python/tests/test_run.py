@@ -166,9 +166,15 @@ def test_example_runs_from_data_to_figure(root, tmp_path):
 def test_examples_of_the_documents_run(root, tmp_path, document):
     blocks = re.findall(r"^```python\n(.*?)^```", (root / document).read_text(), re.DOTALL | re.MULTILINE)
     assert blocks
-    (tmp_path / "examples").symlink_to(root / "examples")
     for block in blocks:
         subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True)
+
+
+def test_package_has_the_experiments_of_the_papers(root):
+    def below(folder):
+        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.toml")}
+
+    assert below(undercurrent.EXPERIMENTS) == below(root / "experiments")
 
 
 def test_package_has_types():
