@@ -173,6 +173,30 @@ fn every_link_of_the_documents_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
+fn every_link_of_the_documents_leads_to_a_page_or_to_what_is_copied_beside_the_book() {
+    let script = read("scripts/site");
+    let copied = script
+        .lines()
+        .find_map(|line| line.strip_prefix("cp --parents -r ./*.md "));
+    let copied: Vec<&str> = copied.expect("a line that copies").split(' ').collect();
+    for document in documents() {
+        let text = read(&document);
+        let folder = Path::new(&document).parent().unwrap();
+        for link in links(&text) {
+            let path = link.split('#').next().unwrap_or_default();
+            let target = root().join(folder).join(path).canonicalize().unwrap();
+            let target = target.strip_prefix(root().canonicalize().unwrap()).unwrap();
+            let first = target.iter().next().and_then(|name| name.to_str());
+            let is_there = first.is_some_and(|name| copied.contains(&name));
+            assert!(
+                is_there || path.ends_with(".md") || path.is_empty(),
+                "{document}: {link}: scripts/site does not copy it"
+            );
+        }
+    }
+}
+
+#[test]
 fn every_page_is_in_the_book_once_and_every_entry_of_the_book_is_a_page() {
     let summary = read("docs/book/SUMMARY.md");
     // an entry without a page is a title
