@@ -129,6 +129,8 @@ def test_rays_workers_make_the_same_bytes_under_the_law(page, law, tmp_path):
     local = undercurrent.run(path, laws=law, repeat=2)
     try:
         distributed = undercurrent.run(path, laws=law, repeat=2, executor="ray", workers=2)
+        niceness = ray.get(ray.remote(lambda: os.nice(0)).remote())
     finally:
         ray.shutdown()
+    assert niceness == os.nice(0), "the workers' priority is that of threads"
     assert files(distributed, tmp_path / "ray") == files(local, tmp_path / "local")

@@ -32,7 +32,9 @@ class Cluster:
         if not ray.is_initialized():
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
             if "RAY_ADDRESS" not in os.environ:
-                # A Ray of this machine's, with as many processors as are asked for.
+                # A Ray of this machine's, with as many processors as are asked for, and with the priority of
+                # threads: Ray's own niceness of 15 leaves its workers little of a busy machine.
+                os.environ.setdefault("RAY_worker_niceness", "0")
                 options.update(include_dashboard=False, num_cpus=workers)
                 self._most = None
             ray.init(**options)
