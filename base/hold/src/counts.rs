@@ -1,5 +1,7 @@
 //! Counters of a port's hold.
 
+use std::ops::AddAssign;
+
 /// What a hold did since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -20,4 +22,33 @@ pub struct Counts {
     /// Times that a guest retransmitted what the host was repairing, and the host left it to the
     /// guest.
     pub yields: u64,
+}
+
+impl Counts {
+    /// Returns the counters with their names, in the order of the fields.
+    pub fn named(&self) -> [(&'static str, u64); 8] {
+        [
+            ("acks_paced", self.acks_paced),
+            ("acks_added", self.acks_added),
+            ("packets_kept", self.packets_kept),
+            ("packets_unheld", self.packets_unheld),
+            ("timeouts", self.timeouts),
+            ("retransmits", self.retransmits),
+            ("dupacks_hidden", self.dupacks_hidden),
+            ("yields", self.yields),
+        ]
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.acks_paced += other.acks_paced;
+        self.acks_added += other.acks_added;
+        self.packets_kept += other.packets_kept;
+        self.packets_unheld += other.packets_unheld;
+        self.timeouts += other.timeouts;
+        self.retransmits += other.retransmits;
+        self.dupacks_hidden += other.dupacks_hidden;
+        self.yields += other.yields;
+    }
 }

@@ -21,7 +21,7 @@ pub enum Out<P> {
 /// The ACK number and the window of a packet towards the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckEdit {
-    /// ACK number.
+    /// ACK number, from 0 to the largest, as in the header.
     pub ack: u32,
     /// The window field, unscaled.
     pub window: u16,

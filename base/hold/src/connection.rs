@@ -1,0 +1,239 @@
+//! What the segments of a flow tell: its handshake, what is in flight, what an ACK acknowledges.
+
+use crate::Segment;
+use crate::segment::flags::{ACK, FIN, RST, SYN};
+use crate::seq::{after, before, beyond, later};
+
+/// The most that a platform may have missed of a flow, in bytes: the largest window (RFC 7323 §2.3),
+/// so that circular comparisons stay right.
+const MISSED_MAX_BYTES: u32 = 1 << 30;
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The peer's SYN was seen.
+    Asked,
+    /// The guest's SYN was seen.
+    Asking,
+    /// The guest's SYN-ACK was seen, after the peer's SYN.
+    Answering,
+    /// The handshake was seen to the end.
+    Open,
+}
+
+/// What a segment of the guest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Nothing that is to be acknowledged, or a window probe.
+    Nothing,
+    /// Data or a FIN beyond all that was sent.
+    New,
+    /// Something that was sent before, in whole or in part.
+    Again,
+}
+
+/// What a packet towards the guest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// A packet of no use: an RST, a SYN, or one that an end would not accept.
+    Other,
+    /// The SYN-ACK that opens the connection.
+    Opened,
+    /// An ACK, with or without data, of so many new bytes.
+    Acked(u32),
+    /// An ACK that repeats the last one while data is in flight, without data (RFC 5681 §2). Its
+    /// window has not grown, or it reports data by SACK.
+    Duplicate,
+}
+
+/// The numbers of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    stage: Stage,
+    /// What the peer has acknowledged, and the end of all that the guest has sent.
+    pub(crate) una: u32,
+    pub(crate) nxt: u32,
+    /// The largest payload of a segment of the guest.
+    pub(crate) mss_bytes: u32,
+    /// The scale of the peer's windows, and the field of the last one.
+    pub(crate) scale: u8,
+    window: u16,
+    /// Scales that the SYNs offered.
+    guest_offer: Option<u8>,
+    peer_offer: Option<u8>,
+    /// End of what the peer has sent, as far as it was seen or the guest has acknowledged it; the
+    /// guest's window field.
+    peer_nxt: u32,
+    guest_window: u16,
+    has_guest_fin: bool,
+    has_peer_fin: bool,
+    /// When a segment passed last.
+    pub(crate) seen_ns: u64,
+}
+
+impl Connection {
+    /// Creates a connection of whose two ends nothing is known yet.
+    pub(crate) fn new(now_ns: u64) -> Connection {
+        Connection {
+            stage: Stage::Asked,
+            una: 0,
+            nxt: 0,
+            mss_bytes: 0,
+            scale: 0,
+            window: 0,
+            guest_offer: None,
+            peer_offer: None,
+            peer_nxt: 0,
+            guest_window: 0,
+            has_guest_fin: false,
+            has_peer_fin: false,
+            seen_ns: now_ns,
+        }
+    }
+
+    /// Returns whether the handshake was seen to the end.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    /// Returns whether both ends have sent all, and the peer has acknowledged it.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.has_guest_fin && self.has_peer_fin && self.una == self.nxt
+    }
+
+    /// Returns the bytes in flight, as the host has seen them.
+    pub(crate) fn flight_bytes(&self) -> u32 {
+        self.nxt.wrapping_sub(self.una)
+    }
+
+    /// Returns whether the guest's SYN or SYN-ACK begins another connection than this one.
+    pub(crate) fn begins_another(&self, syn: &Segment) -> bool {
+        let asks = !syn.has(ACK);
+        let is_same = match self.stage {
+            Stage::Asked => false,
+            Stage::Asking => asks && syn.end() == self.nxt,
+            Stage::Answering => !asks && syn.end() == self.nxt,
+            Stage::Open => syn.end() == self.una && self.mss_bytes == 0,
+        };
+        !is_same
+    }
+
+    /// Takes the guest's SYN or SYN-ACK of a new connection.
+    pub(crate) fn begin(&mut self, syn: &Segment, now_ns: u64) {
+        let is_answer = syn.has(ACK);
+        let peer_offer = self.peer_offer.filter(|_| is_answer);
+        *self = Connection {
+            stage: if is_answer {
+                Stage::Answering
+            } else {
+                Stage::Asking
+            },
+            una: syn.seq,
+            nxt: syn.end(),
+            guest_offer: syn.wscale,
+            peer_offer,
+            peer_nxt: syn.ack,
+            guest_window: syn.window,
+            ..Connection::new(now_ns)
+        };
+        self.scale = self.agreed(peer_offer);
+    }
+
+    /// Takes the peer's SYN, which does not touch a connection until the guest answers it.
+    pub(crate) fn asked(&mut self, syn: &Segment) {
+        self.peer_offer = syn.wscale;
+    }
+
+    /// Returns the scale of the peer's windows, which needs both offers (RFC 7323 §2.2).
+    fn agreed(&self, peer_offer: Option<u8>) -> u8 {
+        let scale = self.guest_offer.and(peer_offer).unwrap_or(0);
+        scale.min(14)
+    }
+
+    /// Takes a segment of the guest other than a SYN.
+    pub(crate) fn sent(&mut self, segment: &Segment, now_ns: u64) -> Sent {
+        self.seen_ns = now_ns;
+        if segment.has(ACK) && self.is_open() {
+            self.peer_nxt = later(self.peer_nxt, segment.ack);
+            self.guest_window = segment.window;
+        }
+        let end = segment.end();
+        let probes =
+            self.window == 0 && segment.payload_bytes == 1 && !before(segment.seq, self.nxt);
+        if !self.is_open() || end == segment.seq || probes {
+            return Sent::Nothing;
+        }
+        self.has_guest_fin |= segment.has(FIN);
+        self.mss_bytes = self.mss_bytes.max(segment.payload_bytes);
+        let is_new = !before(segment.seq, self.nxt);
+        self.nxt = later(self.nxt, end);
+        if is_new { Sent::New } else { Sent::Again }
+    }
+
+    /// Takes a packet towards the guest.
+    pub(crate) fn arrived(&mut self, segment: &Segment, now_ns: u64) -> Arrived {
+        if segment.has(SYN) || !segment.has(ACK) || segment.has(RST) {
+            return self.open_by(segment, now_ns);
+        }
+        if !self.is_acceptable(segment) {
+            return Arrived::Other;
+        }
+        self.seen_ns = now_ns;
+        if self.stage == Stage::Answering && segment.ack == self.nxt {
+            self.stage = Stage::Open;
+        }
+        if !self.is_open() {
+            return Arrived::Other;
+        }
+        self.has_peer_fin |= segment.has(FIN);
+        self.peer_nxt = later(self.peer_nxt, segment.end());
+        self.take_ack(segment)
+    }
+
+    fn take_ack(&mut self, segment: &Segment) -> Arrived {
+        // the byte of a window probe was accepted, or the platform missed what the guest sent
+        self.nxt = later(self.nxt, segment.ack);
+        let acked = beyond(segment.ack, self.una);
+        let has_grown = segment.window > self.window;
+        let repeats = segment.ack == self.una && segment.end() == segment.seq;
+        let reports = segment.sack_blocks().any(|(_, to)| after(to, self.una));
+        self.una = later(self.una, segment.ack);
+        if !before(segment.ack, self.una) {
+            self.window = segment.window;
+        }
+        if repeats && self.flight_bytes() > 0 && self.window > 0 && (!has_grown || reports) {
+            return Arrived::Duplicate;
+        }
+        Arrived::Acked(acked)
+    }
+
+    /// Opens the connection, if the segment is the peer's SYN-ACK.
+    fn open_by(&mut self, segment: &Segment, now_ns: u64) -> Arrived {
+        let answers = segment.has(SYN) && segment.has(ACK) && !segment.has(RST);
+        if !answers || self.stage != Stage::Asking || segment.ack != self.nxt {
+            return Arrived::Other;
+        }
+        self.stage = Stage::Open;
+        self.una = self.nxt;
+        self.scale = self.agreed(segment.wscale);
+        // the window of a SYN-ACK is not scaled: only known not to be closed
+        self.window = segment.window.max(1);
+        self.peer_nxt = segment.end();
+        self.seen_ns = now_ns;
+        Arrived::Opened
+    }
+
+    /// Returns whether both ends would accept the segment (RFC 9293 §3.10.7.4), as far as the host can
+    /// tell: it lies in the guest's window, and acknowledges nothing that the guest can't have sent,
+    /// even if the platform has missed some of it. Other segments are not held and change nothing.
+    fn is_acceptable(&self, segment: &Segment) -> bool {
+        let scale = match self.stage {
+            Stage::Open => self.guest_offer.unwrap_or(0).min(14),
+            _ => 0,
+        };
+        let window = (u32::from(self.guest_window) << scale).max(1 << 16);
+        let ahead = segment.seq.wrapping_sub(self.peer_nxt) as i32;
+        let is_sent = !after(segment.ack, self.nxt.wrapping_add(MISSED_MAX_BYTES));
+        ahead.unsigned_abs() <= window && is_sent
+    }
+}

@@ -1,0 +1,216 @@
+//! One flow: its connection, and what is held of it.
+
+use crate::connection::{Arrived, Connection, Sent};
+use crate::memory::Desk;
+use crate::pace::{Pacer, Path};
+use crate::repair::Repair;
+use crate::rtt::Rtt;
+use crate::segment::flags::{ACK, RST, SYN};
+use crate::{Packet, Segment, Settings};
+
+/// The flow of one connection, and of those that follow it between the same ports.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow<P> {
+    settings: Settings,
+    connection: Connection,
+    rtt: Rtt,
+    pacer: Option<Pacer<P>>,
+    repair: Option<Repair<P>>,
+    /// When the hold will call [`Flow::act`], as it was registered.
+    pub(crate) registered_ns: Option<u64>,
+}
+
+impl<P: Packet> Flow<P> {
+    pub(crate) fn new(settings: Settings, now_ns: u64) -> Flow<P> {
+        Flow {
+            settings,
+            connection: Connection::new(now_ns),
+            rtt: Rtt::new(least_timeout_ns(&settings)),
+            pacer: settings.pace.then(Pacer::new),
+            repair: settings.buffer.map(|_| Repair::new()),
+            registered_ns: None,
+        }
+    }
+
+    /// Returns when something is due.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        let pace = self.pacer.as_ref().and_then(Pacer::due_ns);
+        let repair = self.repair.as_ref().and_then(Repair::due_ns);
+        match (pace, repair) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Returns whether nothing is held, and no segment has passed for so long.
+    pub(crate) fn is_idle(&self, now_ns: u64, for_ns: u64) -> bool {
+        let is_silent = now_ns.saturating_sub(self.connection.seen_ns) >= for_ns;
+        is_silent && self.due_ns().is_none()
+    }
+
+    /// Returns whether the connection is over and nothing is held.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_empty = self.repair.as_ref().is_none_or(Repair::is_empty);
+        self.connection.is_finished() && self.due_ns().is_none() && is_empty
+    }
+
+    /// Takes a segment of the guest.
+    pub(crate) fn sent(
+        &mut self,
+        now_ns: u64,
+        segment: &Segment,
+        copy: impl FnOnce() -> P,
+        desk: &mut Desk<'_, P>,
+    ) {
+        if segment.has(SYN) {
+            self.handshake(now_ns, segment, desk);
+            return;
+        }
+        let sent = self.connection.sent(segment, now_ns);
+        if sent == Sent::Nothing {
+            return;
+        }
+        let nxt = self.connection.nxt;
+        if sent == Sent::Again {
+            self.rtt.stop();
+        } else {
+            self.rtt.start(segment.end(), now_ns);
+        }
+        if let Some(pacer) = &mut self.pacer {
+            if sent == Sent::Again {
+                pacer.sent_again(nxt, desk);
+            }
+            pacer.sent(nxt);
+        }
+        if let Some(repair) = &mut self.repair {
+            let (connection, rtt) = (&self.connection, &self.rtt);
+            if sent == Sent::Again {
+                repair.sent_again(now_ns, connection, rtt, segment, desk);
+            }
+            repair.sent(now_ns, (connection, rtt), segment, copy, desk);
+        }
+    }
+
+    /// Begins the connection of a guest's SYN or SYN-ACK, unless it repeats one.
+    fn handshake(&mut self, now_ns: u64, syn: &Segment, desk: &mut Desk<'_, P>) {
+        if !self.connection.begins_another(syn) {
+            self.rtt.stop();
+            return;
+        }
+        self.let_go(desk);
+        self.connection.begin(syn, now_ns);
+        *self = Flow {
+            connection: self.connection.clone(),
+            registered_ns: self.registered_ns,
+            ..Flow::new(self.settings, now_ns)
+        };
+        self.rtt.start(syn.end(), now_ns);
+    }
+
+    /// Takes a packet towards the guest.
+    pub(crate) fn arrived(
+        &mut self,
+        now_ns: u64,
+        segment: &Segment,
+        packet: P,
+        desk: &mut Desk<'_, P>,
+    ) {
+        if segment.has(SYN) && !segment.has(ACK) {
+            self.connection.asked(segment);
+        }
+        let arrived = self.connection.arrived(segment, now_ns);
+        match arrived {
+            Arrived::Other if segment.has(RST) => self.let_go(desk),
+            Arrived::Other | Arrived::Duplicate => {}
+            Arrived::Opened | Arrived::Acked(_) => self.rtt.acked(segment.ack, now_ns),
+        }
+        if let (Arrived::Opened, Some(pacer)) = (arrived, &mut self.pacer) {
+            pacer.opened(segment, self.connection.scale);
+        }
+        if matches!(arrived, Arrived::Other | Arrived::Opened) {
+            desk.send_to_guest(packet, None, false);
+            return;
+        }
+        if self.repairs(now_ns, segment, arrived, desk) {
+            return;
+        }
+        let path = self.path();
+        // what the host repairs, the guest need not know
+        let without_sack = self.repair.is_some() && segment.sack_blocks().next().is_some();
+        match &mut self.pacer {
+            None => desk.send_to_guest(packet, None, without_sack),
+            Some(pacer) => pacer.arrived(now_ns, &path, segment, packet, without_sack, desk),
+        }
+    }
+
+    /// Lets the repair see an ACK. Returns whether the guest must not.
+    fn repairs(
+        &mut self,
+        now_ns: u64,
+        segment: &Segment,
+        arrived: Arrived,
+        desk: &mut Desk<'_, P>,
+    ) -> bool {
+        let Some(repair) = &mut self.repair else {
+            return false;
+        };
+        let (connection, rtt) = (&self.connection, &mut self.rtt);
+        match arrived {
+            Arrived::Other | Arrived::Opened => false,
+            Arrived::Duplicate => repair.duplicate(now_ns, connection, rtt, segment, desk),
+            Arrived::Acked(acked) => {
+                repair.acked(now_ns, connection, rtt, (acked, segment), desk);
+                false
+            }
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn act(&mut self, now_ns: u64, desk: &mut Desk<'_, P>) {
+        let path = self.path();
+        if let Some(pacer) = &mut self.pacer {
+            pacer.release(now_ns, &path, desk);
+        }
+        if let Some(repair) = &mut self.repair {
+            repair.expire(now_ns, &self.connection, &mut self.rtt, desk);
+        }
+    }
+
+    /// Keeps nothing of this connection's data any more.
+    pub(crate) fn keep_nothing(&mut self, desk: &mut Desk<'_, P>) {
+        if let Some(mut repair) = self.repair.take() {
+            repair.clear(desk);
+        }
+    }
+
+    /// Returns whether the handshake has begun, and the connection is not over.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.connection.is_finished()
+    }
+
+    /// Releases the ACKs that wait, and drops all copies.
+    pub(crate) fn let_go(&mut self, desk: &mut Desk<'_, P>) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.flush(desk);
+        }
+        if let Some(repair) = &mut self.repair {
+            repair.clear(desk);
+        }
+    }
+
+    fn path(&self) -> Path {
+        Path {
+            nxt: self.connection.nxt,
+            mss_bytes: self.connection.mss_bytes,
+            scale: self.connection.scale,
+            srtt_ns: self.rtt.srtt_ns().unwrap_or(0),
+        }
+    }
+}
+
+/// Returns the minimum RTO; without `buffer` no timer uses it.
+fn least_timeout_ns(settings: &Settings) -> u64 {
+    settings
+        .buffer
+        .map_or(1, |buffer| buffer.least_timeout_ns.max(1))
+}

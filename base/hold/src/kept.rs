@@ -1,0 +1,277 @@
+//! The copies of a guest's segments that the peer has not acknowledged.
+
+use std::collections::VecDeque;
+
+use crate::memory::Memory;
+use crate::seq::{after, before, later};
+use crate::{Packet, Segment};
+
+/// One segment of the guest.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<P> {
+    pub(crate) seq: u32,
+    pub(crate) end: u32,
+    pub(crate) packet: P,
+    memory_bytes: usize,
+    /// Whether the peer has reported it by SACK.
+    is_sacked: bool,
+}
+
+impl<P> Entry<P> {
+    /// Returns how many sequence numbers it takes.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.end.wrapping_sub(self.seq)
+    }
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// A copy is kept.
+    Kept,
+    /// A copy was kept before.
+    Known,
+    /// There is no memory for a copy.
+    NoRoom,
+}
+
+/// The segments of one flow, in the order of their sequence numbers; some may be missing, those that
+/// did not fit.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept<P> {
+    entries: VecDeque<Entry<P>>,
+    sacked_bytes: u32,
+}
+
+impl<P: Packet> Kept<P> {
+    pub(crate) fn new() -> Kept<P> {
+        Kept {
+            entries: VecDeque::new(),
+            sacked_bytes: 0,
+        }
+    }
+
+    /// Keeps a segment, unless it is kept already. Of one that overlaps others only the part counts
+    /// that they lack, and the first if these are several.
+    pub(crate) fn keep(
+        &mut self,
+        segment: &Segment,
+        copy: impl FnOnce() -> P,
+        memory: &mut Memory,
+    ) -> Fate {
+        let (mut seq, mut end) = (segment.seq, segment.end());
+        let mut at = self.entries.partition_point(|entry| !after(entry.end, seq));
+        while let Some(entry) = self.entries.get(at)
+            && !after(entry.seq, seq)
+        {
+            seq = entry.end;
+            at += 1;
+        }
+        if !before(seq, end) {
+            return Fate::Known;
+        }
+        if let Some(next) = self.entries.get(at).filter(|next| before(next.seq, end)) {
+            end = next.seq;
+        }
+        if !memory.has(segment.payload_bytes as usize) {
+            return Fate::NoRoom;
+        }
+        let packet = copy();
+        let bytes = packet.bytes();
+        if !memory.take(bytes) {
+            return Fate::NoRoom;
+        }
+        let entry = Entry {
+            seq,
+            end,
+            packet,
+            memory_bytes: bytes,
+            is_sacked: false,
+        };
+        self.entries.insert(at, entry);
+        Fate::Kept
+    }
+
+    /// Drops what the peer has acknowledged.
+    pub(crate) fn acked(&mut self, una: u32, memory: &mut Memory) {
+        while let Some(entry) = self.entries.front()
+            && !after(entry.end, una)
+        {
+            memory.give_back(entry.memory_bytes);
+            if entry.is_sacked {
+                self.sacked_bytes -= entry.bytes();
+            }
+            self.entries.pop_front();
+        }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&mut self, memory: &mut Memory) {
+        for entry in self.entries.drain(..) {
+            memory.give_back(entry.memory_bytes);
+        }
+        self.sacked_bytes = 0;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns whether the first unacknowledged byte is kept.
+    pub(crate) fn covers(&self, una: u32) -> bool {
+        self.first().is_some_and(|first| !after(first.seq, una))
+    }
+
+    /// Returns the first segment.
+    pub(crate) fn first(&self) -> Option<&Entry<P>> {
+        self.entries.front()
+    }
+
+    /// Records SACK blocks. Returns how many bytes they report for the first time.
+    pub(crate) fn sack(&mut self, blocks: impl Iterator<Item = (u32, u32)>) -> u32 {
+        let mut newly = 0;
+        for (from, to) in blocks {
+            let first = self
+                .entries
+                .partition_point(|entry| before(entry.seq, from));
+            let inside = self.entries.range_mut(first..);
+            for entry in inside.take_while(|entry| !after(entry.end, to)) {
+                if !std::mem::replace(&mut entry.is_sacked, true) {
+                    newly += entry.bytes();
+                }
+            }
+        }
+        self.sacked_bytes += newly;
+        newly
+    }
+
+    /// Returns how many bytes beyond the first gap the peer has reported.
+    pub(crate) fn sacked_bytes(&self) -> u32 {
+        self.sacked_bytes
+    }
+
+    /// Forgets all SACK blocks if the peer has taken one back: it has the first segment, and does not
+    /// acknowledge it (RFC 2018 §8).
+    pub(crate) fn forget_reneged(&mut self) {
+        if self.first().is_some_and(|first| first.is_sacked) {
+            self.sacked_bytes = 0;
+            for entry in &mut self.entries {
+                entry.is_sacked = false;
+            }
+        }
+    }
+
+    /// Returns the end of the last segment that the peer has reported.
+    pub(crate) fn sacked_end(&self) -> Option<u32> {
+        let last = self.entries.iter().rev().find(|entry| entry.is_sacked);
+        last.map(|entry| entry.end)
+    }
+
+    /// Returns the first segment from `from` on that begins before `until` and was not reported.
+    pub(crate) fn hole(&self, from: u32, until: u32) -> Option<&Entry<P>> {
+        let first = self
+            .entries
+            .partition_point(|entry| before(entry.seq, from));
+        let mut inside = self.entries.range(first..);
+        inside
+            .find(|entry| !entry.is_sacked)
+            .filter(|entry| before(entry.seq, until))
+    }
+
+    /// Returns how many bytes between `una` and `until` were not reported.
+    pub(crate) fn missing_bytes(&self, una: u32, until: u32) -> u32 {
+        let inside = self.entries.iter();
+        let inside = inside.take_while(|entry| before(entry.seq, until));
+        let missing = inside.filter(|entry| !entry.is_sacked);
+        missing
+            .map(|entry| entry.end.wrapping_sub(later(entry.seq, una)))
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kept;
+    use crate::memory::Memory;
+    use crate::{Packet, Segment};
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Bytes(usize);
+
+    impl Packet for Bytes {
+        fn bytes(&self) -> usize {
+            self.0
+        }
+
+        fn bare_ack(&self, _: u32) -> Bytes {
+            Bytes(40)
+        }
+    }
+
+    fn segment(seq: u32, payload_bytes: u32) -> Segment {
+        Segment {
+            seq,
+            payload_bytes,
+            ..Segment::default()
+        }
+    }
+
+    /// Keeps segments of 100 bytes that begin at `seqs`.
+    fn keep(seqs: &[u32], memory: &mut Memory) -> Kept<Bytes> {
+        let mut kept = Kept::new();
+        for &seq in seqs {
+            kept.keep(&segment(seq, 100), || Bytes(140), memory);
+        }
+        kept
+    }
+
+    #[test]
+    fn segments_out_of_order_are_kept_in_order_and_once() {
+        let near = u32::MAX - 149;
+        let mut memory = Memory::new(10_000);
+        let seqs = [0u32, 200, 100, 200, 0].map(|at| near.wrapping_add(at));
+        let kept = keep(&seqs, &mut memory);
+        assert_eq!(memory.used(), 3 * 140);
+        let order: Vec<u32> = kept.entries.iter().map(|entry| entry.seq).collect();
+        assert_eq!(order, [0, 100, 200].map(|at: u32| near.wrapping_add(at)));
+        assert!(kept.covers(near) && !kept.covers(near.wrapping_sub(1)));
+    }
+
+    #[test]
+    fn overlapping_segment_adds_only_its_new_part() {
+        let mut memory = Memory::new(10_000);
+        let mut kept = keep(&[0, 100, 300], &mut memory);
+        for (seq, bytes) in [(0, 200), (50, 100), (100, 300), (50, 450)] {
+            kept.keep(&segment(seq, bytes), || Bytes(1), &mut memory);
+        }
+        let parts = kept.entries.iter().map(|entry| (entry.seq, entry.end));
+        let expected = [(0, 100), (100, 200), (200, 300), (300, 400), (400, 500)];
+        assert_eq!(parts.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_segment_without_room_is_missing_and_acks_free_memory() {
+        let mut memory = Memory::new(300);
+        let mut kept = keep(&[0, 100, 200], &mut memory);
+        assert_eq!(memory.used(), 280);
+        kept.acked(100, &mut memory);
+        assert!(kept.covers(100));
+        kept.acked(200, &mut memory);
+        assert!(!kept.covers(200) && kept.is_empty());
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn sack_blocks_leave_holes() {
+        let mut memory = Memory::new(10_000);
+        let mut kept = keep(&[0, 100, 200, 300, 400], &mut memory);
+        assert_eq!(kept.sack([(100, 200), (300, 400)].into_iter()), 200);
+        assert_eq!(kept.sack([(100, 400)].into_iter()), 100);
+        assert_eq!(kept.sacked_end(), Some(400));
+        assert_eq!(kept.hole(0, 500).map(|entry| entry.seq), Some(0));
+        assert_eq!(kept.hole(100, 500).map(|entry| entry.seq), Some(400));
+        assert_eq!(kept.missing_bytes(0, 500), 200);
+        kept.acked(400, &mut memory);
+        assert_eq!(kept.sacked_bytes(), 0);
+    }
+}

@@ -1,0 +1,64 @@
+//! The memory of a port, and where its decisions go.
+
+use std::collections::VecDeque;
+
+use crate::{AckEdit, Counts, Out, Packet};
+
+/// The memory of a port's flows and packets, in bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    used: usize,
+    most: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(most: usize) -> Memory {
+        Memory { used: 0, most }
+    }
+
+    /// Returns whether so much is free.
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        bytes <= self.most - self.used
+    }
+
+    /// Takes so much, if it is free. Returns whether it was.
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+        let fits = self.has(bytes);
+        if fits {
+            self.used += bytes;
+        }
+        fits
+    }
+
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        self.used -= bytes;
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+}
+
+/// What a flow changes of its port: the packets to send, the counters, the memory.
+pub(crate) struct Desk<'a, P> {
+    pub(crate) ready: &'a mut VecDeque<Out<P>>,
+    pub(crate) counts: &'a mut Counts,
+    pub(crate) memory: &'a mut Memory,
+}
+
+impl<P: Packet> Desk<'_, P> {
+    /// Sends a packet towards the guest.
+    pub(crate) fn send_to_guest(&mut self, packet: P, ack: Option<AckEdit>, without_sack: bool) {
+        self.ready.push_back(Out::ToGuest {
+            packet,
+            ack,
+            without_sack,
+        });
+    }
+
+    /// Sends a copy towards the network.
+    pub(crate) fn send_to_network(&mut self, packet: P) {
+        self.counts.retransmits += 1;
+        self.ready.push_back(Out::ToNetwork(packet));
+    }
+}

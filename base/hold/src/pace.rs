@@ -1,0 +1,324 @@
+//! ACKs towards the guest, spread over a round trip.
+//!
+//! A guest answers each ACK at once, so ACKs that come in a clump, or one ACK for many segments,
+//! make it send in a burst. The pacer lets ACKs through at 6/5 of the guest's window in each round
+//! trip. At just the window an error of the estimate would throttle the guest; Linux paces its own
+//! senders at 6/5, too. Slow start needs no other factor, although Linux takes 2 there: the window
+//! is what the guest has in flight, so it grows with each ACK that is released, and the rate with it.
+//!
+//! Invariants: ACKs keep their order, and so does data, which is never held: it may only overtake
+//! ACKs. No ACK number and no right edge exceeds the peer's, and no edge moves back by the window's
+//! unit or more. Each ACK is released within [`SPREAD_MAX_NS`], but for what is queued before it.
+
+use std::collections::VecDeque;
+
+use crate::memory::Desk;
+use crate::segment::flags::FIN;
+use crate::seq::{after, before, beyond};
+use crate::{AckEdit, Packet, Segment};
+
+/// The ACKs of a window are spread over a round trip, but no more than this: a guest's
+/// retransmission timer must not see it (200 ms and more, RFC 6298).
+const SPREAD_MAX_NS: u64 = 50_000_000;
+/// Most segments that one ACK may acknowledge (RFC 5681 §4.2), before a longer one is divided.
+const SEGMENTS_AN_ACK: u32 = 2;
+
+/// What the pacer needs to know of its flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// End of all that the guest has sent.
+    pub(crate) nxt: u32,
+    /// The guest's segment size; 0: not known.
+    pub(crate) mss_bytes: u32,
+    /// Scale of the peer's windows.
+    pub(crate) scale: u8,
+    /// Smoothed round-trip time in ns; 0: not known, so nothing is held.
+    pub(crate) srtt_ns: u64,
+}
+
+impl Path {
+    fn step_bytes(&self) -> u32 {
+        SEGMENTS_AN_ACK * self.mss_bytes
+    }
+}
+
+/// An ACK that waits.
+#[derive(Clone, Debug)]
+struct Waiting<P> {
+    ack: AckEdit,
+    /// Whether the packet has these numbers already.
+    is_own: bool,
+    /// Whether it may be divided: SACK blocks belong to the whole.
+    is_divisible: bool,
+    without_sack: bool,
+    packet: P,
+    bytes: usize,
+}
+
+/// The ACKs of one flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Pacer<P> {
+    queue: VecDeque<Waiting<P>>,
+    /// The ACK number and window that the guest got last.
+    released: Option<AckEdit>,
+    /// No ACK of new data is released before.
+    free_ns: u64,
+    /// The most that was in flight for the guest in this round, and in the one before.
+    flight_bytes: u32,
+    flight_before_bytes: u32,
+    round_end: u32,
+    /// ACKs up to here are not divided: to a guest that repairs a loss itself, a part would be a
+    /// partial acknowledgment, which makes it retransmit (RFC 6582 §3.2 step 5).
+    whole_until: Option<u32>,
+}
+
+impl<P: Packet> Pacer<P> {
+    pub(crate) fn new() -> Pacer<P> {
+        Pacer {
+            queue: VecDeque::new(),
+            released: None,
+            free_ns: 0,
+            flight_bytes: 0,
+            flight_before_bytes: 0,
+            round_end: 0,
+            whole_until: None,
+        }
+    }
+
+    /// Returns when the next ACK is due.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        self.queue.front().map(|_| self.free_ns)
+    }
+
+    /// Records the SYN-ACK that opens the connection, whose window is not scaled.
+    pub(crate) fn opened(&mut self, syn_ack: &Segment, scale: u8) {
+        self.take_over(AckEdit {
+            ack: syn_ack.ack,
+            window: syn_ack.window >> scale,
+        });
+    }
+
+    /// Records new data of the guest.
+    pub(crate) fn sent(&mut self, nxt: u32) {
+        if let Some(released) = self.released {
+            let flight = nxt.wrapping_sub(released.ack);
+            self.flight_bytes = self.flight_bytes.max(flight);
+        }
+    }
+
+    /// Records that the guest retransmits: it gets all its ACKs, and no divided ones until what is
+    /// in flight is acknowledged.
+    pub(crate) fn sent_again(&mut self, nxt: u32, desk: &mut Desk<'_, P>) {
+        self.flush(desk);
+        self.whole_until = Some(nxt);
+    }
+
+    /// Takes a packet of an open connection that is to go to the guest, with or without data.
+    pub(crate) fn arrived(
+        &mut self,
+        now_ns: u64,
+        path: &Path,
+        segment: &Segment,
+        packet: P,
+        without_sack: bool,
+        desk: &mut Desk<'_, P>,
+    ) {
+        let ack = AckEdit {
+            ack: segment.ack,
+            window: segment.window,
+        };
+        let waiting = Waiting {
+            ack,
+            is_own: true,
+            is_divisible: without_sack || segment.sack_blocks().next().is_none(),
+            without_sack,
+            bytes: packet.bytes(),
+            packet,
+        };
+        if segment.payload_bytes > 0 || segment.has(FIN) {
+            self.data(now_ns, path, segment, waiting, desk);
+        } else {
+            self.hold(now_ns, waiting, desk);
+        }
+        self.release(now_ns, path, desk);
+        desk.counts.acks_paced += u64::from(!self.queue.is_empty());
+    }
+
+    /// Sends data on at once. If its ACK is too early, it carries the last one released, and an ACK
+    /// of its own follows. Those that wait become one: behind the data they would be old segments,
+    /// which a receiver drops (RFC 9293 §3.10.7.4).
+    fn data(
+        &mut self,
+        now_ns: u64,
+        path: &Path,
+        segment: &Segment,
+        mut data: Waiting<P>,
+        desk: &mut Desk<'_, P>,
+    ) {
+        let without_sack = data.without_sack;
+        let mut ack = data.ack;
+        let Some(released) = self.released else {
+            self.take_over(ack);
+            desk.send_to_guest(data.packet, None, without_sack);
+            return;
+        };
+        let newly = beyond(ack.ack, released.ack);
+        let is_early = newly > path.step_bytes() || (newly > 0 && now_ns < self.free_ns);
+        if self.queue.is_empty() && !is_early {
+            self.charge(now_ns.max(self.free_ns), newly, path);
+            self.advance(ack, path.nxt);
+            desk.send_to_guest(data.packet, None, without_sack);
+            return;
+        }
+        let bare = data.packet.bare_ack(segment.end());
+        let lowered = (newly > 0).then_some(released);
+        desk.send_to_guest(data.packet, lowered, without_sack);
+        if let Some(last) = self
+            .drop_queue(desk)
+            .filter(|last| after(last.ack, ack.ack))
+        {
+            ack = last;
+        }
+        data = Waiting {
+            ack,
+            is_own: ack == data.ack,
+            is_divisible: true,
+            without_sack: false,
+            bytes: bare.bytes(),
+            packet: bare,
+        };
+        self.hold(now_ns, data, desk);
+    }
+
+    /// Queues an ACK, or lets everything through if there is no memory for it.
+    fn hold(&mut self, now_ns: u64, waiting: Waiting<P>, desk: &mut Desk<'_, P>) {
+        if self.queue.is_empty() {
+            self.free_ns = self.free_ns.max(now_ns);
+        }
+        let fits = desk.memory.take(waiting.bytes);
+        self.queue.push_back(waiting);
+        if !fits {
+            desk.counts.packets_unheld += 1;
+            // what the queue gives back, it must have taken
+            if let Some(last) = self.queue.back_mut() {
+                last.bytes = 0;
+            }
+            self.flush(desk);
+        }
+    }
+
+    /// Releases what is due.
+    pub(crate) fn release(&mut self, now_ns: u64, path: &Path, desk: &mut Desk<'_, P>) {
+        while let Some(front) = self.queue.front() {
+            let newly = self
+                .released
+                .map_or(0, |released| beyond(front.ack.ack, released.ack));
+            if newly > 0 && path.srtt_ns > 0 && now_ns < self.free_ns {
+                return;
+            }
+            match self.part(front, newly, path) {
+                Some(part) => {
+                    let (packet, without_sack) = (front.packet.clone(), front.without_sack);
+                    desk.counts.acks_added += 1;
+                    desk.send_to_guest(packet, Some(part), without_sack);
+                    self.charge(self.free_ns, path.step_bytes(), path);
+                    self.advance(part, path.nxt);
+                }
+                None => {
+                    self.charge(self.free_ns, newly, path);
+                    self.pop(desk);
+                    self.begin_round(path.nxt);
+                }
+            }
+        }
+    }
+
+    /// Returns the first part of an ACK of many segments; `None` if it goes as a whole.
+    fn part(&self, front: &Waiting<P>, newly: u32, path: &Path) -> Option<AckEdit> {
+        let released = self.released?;
+        let step = path.step_bytes();
+        let is_whole = self.whole_until.is_some();
+        if step == 0 || newly <= step || is_whole || !front.is_divisible || path.srtt_ns == 0 {
+            return None;
+        }
+        // Right edges move by parts, too: the last part would open all of a window that grows.
+        let edge = |of: AckEdit| of.ack.wrapping_add(u32::from(of.window) << path.scale);
+        let (from, to) = (edge(released), edge(front.ack));
+        if after(from, to) {
+            return None;
+        }
+        let moved = u64::from(to.wrapping_sub(from)) * u64::from(step) / u64::from(newly);
+        let ack = released.ack.wrapping_add(step);
+        let window = from.wrapping_add(moved as u32).wrapping_sub(ack) >> path.scale;
+        let window = u16::try_from(window).ok()?;
+        Some(AckEdit { ack, window })
+    }
+
+    /// Sends all that waits, in order.
+    pub(crate) fn flush(&mut self, desk: &mut Desk<'_, P>) {
+        while !self.queue.is_empty() {
+            self.pop(desk);
+        }
+    }
+
+    fn pop(&mut self, desk: &mut Desk<'_, P>) {
+        if let Some(front) = self.queue.pop_front() {
+            desk.memory.give_back(front.bytes);
+            let ack = (!front.is_own).then_some(front.ack);
+            self.take_over(front.ack);
+            desk.send_to_guest(front.packet, ack, front.without_sack);
+        }
+    }
+
+    /// Drops what waits. Returns the last ACK of it.
+    fn drop_queue(&mut self, desk: &mut Desk<'_, P>) -> Option<AckEdit> {
+        let mut last = None;
+        for waiting in self.queue.drain(..) {
+            desk.memory.give_back(waiting.bytes);
+            last = Some(waiting.ack);
+        }
+        last
+    }
+
+    /// Delays the next ACK by the time that so many bytes have of a round trip.
+    fn charge(&mut self, from_ns: u64, bytes: u32, path: &Path) {
+        let window = self.flight_bytes.max(self.flight_before_bytes);
+        let window = u64::from(window.max(path.step_bytes()).max(1));
+        let spread_ns = path.srtt_ns.min(SPREAD_MAX_NS) * 5 / 6;
+        self.free_ns = from_ns + u64::from(bytes) * spread_ns / window;
+    }
+
+    fn advance(&mut self, ack: AckEdit, nxt: u32) {
+        self.take_over(ack);
+        self.begin_round(nxt);
+    }
+
+    /// Records what the guest has got, unless it has got a later ACK.
+    fn take_over(&mut self, ack: AckEdit) {
+        match self.released {
+            Some(released) if before(ack.ack, released.ack) => {}
+            Some(_) => self.released = Some(ack),
+            None => {
+                self.released = Some(ack);
+                self.round_end = ack.ack;
+            }
+        }
+        if self
+            .whole_until
+            .is_some_and(|until| !before(ack.ack, until))
+        {
+            self.whole_until = None;
+        }
+    }
+
+    /// Begins a round when all that was in flight at the last one is acknowledged.
+    fn begin_round(&mut self, nxt: u32) {
+        if let Some(released) = self.released
+            && !before(released.ack, self.round_end)
+        {
+            self.flight_before_bytes = self.flight_bytes;
+            self.flight_bytes = nxt.wrapping_sub(released.ack);
+            self.round_end = nxt;
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Retransmission of a guest's data by its host: what a sender does after a timeout or three
+//! duplicate ACKs, with the host's own timeout.
+//!
+//! * A timeout (RFC 6298) retransmits the first segment, doubles the timeout, and begins slow start
+//!   from one segment, up to the data that was in flight (RFC 5681 §3.1).
+//! * The third duplicate ACK retransmits the first segment; so do SACK blocks of more than two segments
+//!   (RFC 6675 §5), and one duplicate ACK after a quarter of the shortest round trip (RFC 8985 §6.2),
+//!   since a short tail causes no three. A partial ACK retransmits the next (RFC 6582). With SACK, each
+//!   ACK retransmits at most half of what it reports as delivered: the window is being halved
+//!   (RFC 6937).
+//!
+//! Duplicate ACKs of data that is kept are hidden from the guest. If the guest retransmits the first
+//! segment itself, the host leaves the repair to it, and only its timer goes on.
+//!
+//! The windows of new data are not the host's business: what it retransmits passes the port's program,
+//! whose law reduces the guest's window as for a guest that retransmits.
+
+use crate::connection::Connection;
+use crate::kept::{Fate, Kept};
+use crate::memory::Desk;
+use crate::rtt::Rtt;
+use crate::seq::{after, before, later};
+use crate::{Packet, Segment};
+
+/// The third duplicate ACK indicates a loss (RFC 5681 §3.2).
+const DUPLICATES: u32 = 3;
+/// What is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing, or a repair that was left to the guest.
+    Open,
+    /// A repair after duplicate ACKs.
+    Fast,
+    /// A repair after a timeout.
+    Loss,
+}
+
+/// The copies of one flow, and their retransmission.
+#[derive(Clone, Debug)]
+pub(crate) struct Repair<P> {
+    kept: Kept<P>,
+    phase: Phase,
+    /// The repair is over when this is acknowledged; before that, duplicate ACKs begin no other.
+    recover: Option<u32>,
+    /// End of what this repair has retransmitted.
+    resent_to: u32,
+    /// When the timer retransmitted, until the next ACK.
+    resent_ns: Option<u64>,
+    /// What a repair after a timeout may have in flight, and from where on it grows slowly.
+    window_bytes: u32,
+    threshold_bytes: u32,
+    /// What a repair after duplicate ACKs may still retransmit.
+    credit_bytes: u32,
+    duplicates: u32,
+    /// When the first duplicate ACK is no longer taken for another order of packets.
+    reordering_until_ns: Option<u64>,
+    deadline_ns: Option<u64>,
+    /// Whether a partial ACK of this repair has restarted the timer (RFC 6582 §3.2 step 5).
+    has_restarted: bool,
+}
+
+impl<P: Packet> Repair<P> {
+    pub(crate) fn new() -> Repair<P> {
+        Repair {
+            kept: Kept::new(),
+            phase: Phase::Open,
+            recover: None,
+            resent_to: 0,
+            resent_ns: None,
+            window_bytes: 0,
+            threshold_bytes: 0,
+            credit_bytes: 0,
+            duplicates: 0,
+            reordering_until_ns: None,
+            deadline_ns: None,
+            has_restarted: false,
+        }
+    }
+
+    /// Returns when a timer fires.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        let timers = [self.deadline_ns, self.reordering_until_ns];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Returns whether nothing is kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Drops all copies, and ends what is under way.
+    pub(crate) fn clear(&mut self, desk: &mut Desk<'_, P>) {
+        self.kept.clear(desk.memory);
+        *self = Repair::new();
+    }
+
+    /// Keeps a segment of the guest, unless the peer has it.
+    pub(crate) fn sent(
+        &mut self,
+        now_ns: u64,
+        (connection, rtt): (&Connection, &Rtt),
+        segment: &Segment,
+        copy: impl FnOnce() -> P,
+        desk: &mut Desk<'_, P>,
+    ) {
+        if !after(segment.end(), connection.una) {
+            return;
+        }
+        match self.kept.keep(segment, copy, desk.memory) {
+            Fate::Kept => desk.counts.packets_kept += 1,
+            Fate::Known => {}
+            Fate::NoRoom => desk.counts.packets_unheld += 1,
+        }
+        if self.deadline_ns.is_none() {
+            self.deadline_ns = Some(now_ns + rtt.timeout_ns());
+        }
+    }
+
+    /// Records that the guest has retransmitted. If it is the first segment, the guest repairs.
+    pub(crate) fn sent_again(
+        &mut self,
+        now_ns: u64,
+        connection: &Connection,
+        rtt: &Rtt,
+        segment: &Segment,
+        desk: &mut Desk<'_, P>,
+    ) {
+        if after(segment.seq, connection.una) || !after(segment.end(), connection.una) {
+            return;
+        }
+        desk.counts.yields += u64::from(self.phase != Phase::Open);
+        self.phase = Phase::Open;
+        self.recover = Some(connection.nxt);
+        self.duplicates = 0;
+        self.reordering_until_ns = None;
+        self.deadline_ns = Some(now_ns + rtt.timeout_ns());
+    }
+
+    /// Takes an ACK that is not a duplicate; `acked` bytes of it are new.
+    pub(crate) fn acked(
+        &mut self,
+        now_ns: u64,
+        connection: &Connection,
+        rtt: &mut Rtt,
+        (acked, segment): (u32, &Segment),
+        desk: &mut Desk<'_, P>,
+    ) {
+        self.kept.acked(connection.una, desk.memory);
+        let newly = self.kept.sack(segment.sack_blocks());
+        if acked == 0 {
+            return;
+        }
+        self.duplicates = 0;
+        self.reordering_until_ns = None;
+        self.resent_to = later(self.resent_to, connection.una);
+        let was_fast = self.phase == Phase::Fast;
+        let too_early = |at_ns| rtt.is_too_early(now_ns.saturating_sub(at_ns));
+        if self.resent_ns.take().is_some_and(too_early) {
+            // the timeout was spurious: nothing was lost
+            rtt.confirm();
+            self.phase = Phase::Open;
+            self.recover = None;
+        }
+        if self
+            .recover
+            .is_some_and(|until| !before(connection.una, until))
+        {
+            self.phase = Phase::Open;
+            self.recover = None;
+        }
+        let keeps_timer = was_fast && self.phase == Phase::Fast && self.has_restarted;
+        if connection.flight_bytes() == 0 {
+            self.deadline_ns = None;
+        } else if !keeps_timer {
+            self.deadline_ns = Some(now_ns + rtt.timeout_ns());
+            self.has_restarted = true;
+        }
+        match self.phase {
+            Phase::Open => {}
+            Phase::Fast => {
+                self.credit_bytes += (acked + newly) / 2;
+                if self.resent_to == connection.una {
+                    self.resend_first(connection, rtt, desk);
+                }
+                self.resend_reported(rtt, desk);
+            }
+            Phase::Loss => {
+                self.grow(acked, connection.mss_bytes);
+                self.resend_in_window(connection, rtt, desk);
+            }
+        }
+    }
+
+    /// Takes a duplicate ACK. Returns whether it is hidden from the guest.
+    pub(crate) fn duplicate(
+        &mut self,
+        now_ns: u64,
+        connection: &Connection,
+        rtt: &mut Rtt,
+        segment: &Segment,
+        desk: &mut Desk<'_, P>,
+    ) -> bool {
+        let newly = self.kept.sack(segment.sack_blocks());
+        if !self.kept.covers(connection.una) {
+            return false;
+        }
+        desk.counts.dupacks_hidden += 1;
+        self.duplicates += 1;
+        match self.phase {
+            Phase::Open if self.recover.is_none() => {
+                let sacked = self.kept.sacked_bytes();
+                let is_lost = self.duplicates >= DUPLICATES
+                    || sacked > (DUPLICATES - 1) * connection.mss_bytes;
+                if is_lost {
+                    self.begin_fast(now_ns, connection, rtt, desk);
+                } else if let Some(window_ns) = rtt.reordering_ns() {
+                    self.reordering_until_ns.get_or_insert(now_ns + window_ns);
+                }
+            }
+            Phase::Open => {}
+            Phase::Fast => {
+                self.credit_bytes += newly / 2;
+                self.resend_reported(rtt, desk);
+            }
+            Phase::Loss => self.resend_in_window(connection, rtt, desk),
+        }
+        true
+    }
+
+    fn begin_fast(
+        &mut self,
+        now_ns: u64,
+        connection: &Connection,
+        rtt: &mut Rtt,
+        desk: &mut Desk<'_, P>,
+    ) {
+        self.phase = Phase::Fast;
+        self.recover = Some(connection.nxt);
+        self.reordering_until_ns = None;
+        self.credit_bytes = 0;
+        self.has_restarted = false;
+        self.deadline_ns = Some(now_ns + rtt.timeout_ns());
+        self.resend_first(connection, rtt, desk);
+    }
+
+    /// Handles the timers that have fired.
+    pub(crate) fn expire(
+        &mut self,
+        now_ns: u64,
+        connection: &Connection,
+        rtt: &mut Rtt,
+        desk: &mut Desk<'_, P>,
+    ) {
+        if self
+            .reordering_until_ns
+            .is_some_and(|at_ns| now_ns >= at_ns)
+        {
+            self.reordering_until_ns = None;
+            if self.kept.covers(connection.una) {
+                self.begin_fast(now_ns, connection, rtt, desk);
+            }
+        }
+        if self.deadline_ns.is_none_or(|at_ns| now_ns < at_ns) {
+            return;
+        }
+        self.deadline_ns = None;
+        self.reordering_until_ns = None;
+        if connection.flight_bytes() == 0 || !self.kept.covers(connection.una) {
+            return;
+        }
+        desk.counts.timeouts += 1;
+        let mss = connection.mss_bytes;
+        // RFC 5681 §3.1: a segment that times out again does not lower the threshold again
+        let is_again = self.phase == Phase::Loss && self.resent_ns.is_some();
+        if !is_again {
+            self.threshold_bytes = (connection.flight_bytes() / 2).max(2 * mss);
+        }
+        self.window_bytes = mss;
+        self.phase = Phase::Loss;
+        self.recover = Some(connection.nxt);
+        self.duplicates = 0;
+        self.resent_ns = Some(now_ns);
+        self.kept.forget_reneged();
+        rtt.back_off();
+        self.resend_first(connection, rtt, desk);
+        self.deadline_ns = Some(now_ns + rtt.timeout_ns());
+    }
+
+    /// Enlarges the window after a timeout (RFC 5681 §3.1, equations (2) and (3)).
+    fn grow(&mut self, acked: u32, mss: u32) {
+        let window = self.window_bytes;
+        let by = if window < self.threshold_bytes {
+            acked.min(mss)
+        } else {
+            (mss.saturating_mul(mss) / window.max(1)).max(1)
+        };
+        self.window_bytes = window.saturating_add(by);
+    }
+
+    fn resend_first(&mut self, connection: &Connection, rtt: &mut Rtt, desk: &mut Desk<'_, P>) {
+        if self.kept.covers(connection.una) {
+            self.resent_to = connection.una;
+            self.resend(connection.nxt, u32::MAX, rtt, desk);
+        }
+    }
+
+    /// Retransmits, after a timeout, what the window has room for.
+    fn resend_in_window(&mut self, connection: &Connection, rtt: &mut Rtt, desk: &mut Desk<'_, P>) {
+        let Some(until) = self.recover else { return };
+        loop {
+            let flight = self.kept.missing_bytes(connection.una, self.resent_to);
+            let room = self.window_bytes.saturating_sub(flight);
+            if self.resend(until, room, rtt, desk) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Retransmits, after duplicate ACKs, what lies before reported data, within the credit.
+    fn resend_reported(&mut self, rtt: &mut Rtt, desk: &mut Desk<'_, P>) {
+        let Some(until) = self.kept.sacked_end() else {
+            return;
+        };
+        loop {
+            let resent = self.resend(until, self.credit_bytes, rtt, desk);
+            if resent == 0 {
+                return;
+            }
+            self.credit_bytes -= resent;
+        }
+    }
+
+    /// Retransmits the next missing segment before `until`, if it has at most `room` bytes. Returns
+    /// how many it has; 0: nothing was sent.
+    fn resend(&mut self, until: u32, room: u32, rtt: &mut Rtt, desk: &mut Desk<'_, P>) -> u32 {
+        let hole = self.kept.hole(self.resent_to, until);
+        let Some(entry) = hole.filter(|entry| entry.bytes() <= room) else {
+            return 0;
+        };
+        let bytes = entry.bytes();
+        self.resent_to = entry.end;
+        rtt.stop();
+        desk.send_to_network(entry.packet.clone());
+        bytes
+    }
+}

@@ -1,0 +1,8 @@
+//! The integration tests of this crate in one program, which is compiled and linked once.
+
+mod port;
+
+mod buffer;
+mod flows;
+mod pace;
+mod properties;

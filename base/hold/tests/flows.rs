@@ -1,0 +1,258 @@
+//! Flows of a port: handshakes, memory, and the end.
+
+use crate::port::{
+    Frame, HEADERS, IRS, ISS, MS, MSS, Port, RTT, ack, at, buffer, data, pace, syn, syn_ack,
+};
+use uc_hold::flags::{ACK, FIN, RST, SYN};
+use uc_hold::{Buffer, Hold, Segment, Settings};
+
+fn both() -> Settings {
+    Settings {
+        buffer: Some(Buffer::default()),
+        ..pace()
+    }
+}
+
+#[test]
+fn a_flow_without_handshake_passes_unchanged_and_takes_no_memory() {
+    let mut port = Port::new(both());
+    port.data(0, 10);
+    port.arrived(&ack(0));
+    port.arrived(&ack(0));
+    port.arrived(&ack(10));
+    assert_eq!(port.acks(), [0, 0, 10]);
+    assert_eq!(port.hold.bytes(), 0);
+    assert_eq!(port.hold.next_at(), None);
+}
+
+#[test]
+fn a_guest_that_answers_is_held_like_one_that_asks() {
+    let mut port = Port::new(buffer());
+    port.arrived(&Segment {
+        flags: SYN,
+        ack: 0,
+        ..syn_ack()
+    });
+    port.sent(&Segment {
+        flags: SYN | ACK,
+        ack: IRS + 1,
+        ..syn()
+    });
+    port.wait(RTT);
+    port.arrived(&ack(0));
+    port.data(0, 3);
+    port.wait(100 * MS);
+    assert_eq!(port.resent().first().map(|&(number, _)| number), Some(0));
+}
+
+#[test]
+fn a_syn_of_a_stranger_changes_nothing_until_the_guest_answers() {
+    let mut port = Port::open(buffer());
+    port.data(0, 3);
+    port.arrived(&Segment {
+        seq: 1,
+        flags: SYN,
+        ack: 0,
+        ..syn_ack()
+    });
+    port.wait(100 * MS);
+    assert_eq!(port.resent().first().map(|&(number, _)| number), Some(0));
+}
+
+#[test]
+fn acks_that_no_guest_accepts_pass_and_count_for_nothing() {
+    let mut port = Port::open(buffer());
+    port.data(0, 3);
+    let kept = port.hold.bytes();
+    port.arrived(&Segment {
+        ack: at(3).wrapping_add((1 << 30) + 1),
+        ..ack(3)
+    });
+    port.arrived(&Segment {
+        seq: IRS + (1 << 30),
+        ..ack(3)
+    });
+    assert_eq!(port.to_guest.len(), 2);
+    assert_eq!(port.hold.bytes(), kept);
+    port.arrived(&ack(3));
+    assert!(port.hold.bytes() < kept);
+}
+
+#[test]
+fn a_new_connection_between_the_same_ports_begins_anew() {
+    let mut port = Port::open(both());
+    port.arrived(&ack(0));
+    port.data(0, 12);
+    port.arrived(&ack(12));
+    let far = ISS.wrapping_add(1 << 30);
+    port.sent(&Segment { seq: far, ..syn() });
+    // the ACKs of the old one are released, in order and before the SYN-ACK
+    assert_eq!(port.acks(), [0, 2, 12]);
+    port.wait(RTT);
+    port.arrived(&Segment {
+        ack: far + 1,
+        ..syn_ack()
+    });
+    port.sent(&Segment {
+        seq: far + 1,
+        ..data(0)
+    });
+    port.wait(100 * MS);
+    assert_eq!(
+        port.to_network.first().map(|(_, got)| got.seq),
+        Some(far + 1)
+    );
+}
+
+#[test]
+fn memory_comes_back_when_both_ends_have_closed_or_one_resets() {
+    let mut port = Port::open(both());
+    assert!(port.hold.bytes() > 0);
+    port.data(0, 5);
+    port.sent(&Segment {
+        flags: FIN | ACK,
+        payload_bytes: 0,
+        ..data(5)
+    });
+    port.arrived(&Segment {
+        ack: at(5) + 1,
+        flags: FIN | ACK,
+        ..ack(5)
+    });
+    port.wait(100 * MS);
+    assert_eq!(port.hold.bytes(), 0);
+
+    let mut port = Port::open(both());
+    port.data(0, 5);
+    port.sent(&Segment {
+        flags: RST,
+        ..data(5)
+    });
+    assert_eq!(port.hold.bytes(), 0);
+}
+
+#[test]
+fn no_more_memory_is_used_than_the_limit_and_the_rest_passes() {
+    let settings = Settings {
+        bytes_max: 8_000,
+        ..both()
+    };
+    let mut port = Port::open(settings);
+    port.arrived(&ack(0));
+    let flow = port.hold.bytes();
+    assert!(flow < 4_000, "{flow} bytes of a flow");
+    port.data(0, 12);
+    let kept = (8_000 - flow) / (MSS as usize + HEADERS);
+    assert_eq!(port.hold.counts().packets_kept, kept as u64);
+    assert_eq!(port.hold.counts().packets_unheld, 12 - kept as u64);
+    assert!(port.hold.bytes() <= 8_000);
+    // duplicate ACKs of what is not kept pass to the guest
+    port.to_guest.clear();
+    port.arrived(&ack(kept as u32));
+    port.wait(20 * MS);
+    port.arrived(&ack(kept as u32));
+    port.wait(20 * MS);
+    let last = port.acks();
+    assert_eq!(last[last.len() - 2..], [kept as u32; 2]);
+    assert_eq!(port.resent(), []);
+}
+
+#[test]
+fn acks_that_find_no_memory_release_those_before_them_in_order() {
+    let mut port = Port::open(pace());
+    port.arrived(&ack(0));
+    let room = port.hold.bytes() + 3 * HEADERS;
+    let mut port = Port::open(Settings {
+        bytes_max: room,
+        ..pace()
+    });
+    port.arrived(&ack(0));
+    port.data(0, 20);
+    port.wait(10 * MS);
+    port.to_guest.clear();
+    for number in 1..9 {
+        port.arrived(&ack(2 * number));
+    }
+    // the first passes, three wait, and the fifth makes them go
+    assert_eq!(port.acks(), [2, 4, 6, 8, 10]);
+    assert_eq!(port.hold.counts().packets_unheld, 1);
+    port.wait(20 * MS);
+    assert_eq!(port.acks(), [12, 14, 16]);
+}
+
+#[test]
+fn idle_flows_make_room_for_new_ones() {
+    let mut one: Hold<u16, Frame> = Hold::new(both());
+    one.sent(0, 0, &syn(), || Frame(syn()));
+    let settings = Settings {
+        bytes_max: 2 * one.bytes(),
+        ..both()
+    };
+    let mut port = Port::new(settings);
+    port.sent_of(1, &syn());
+    port.sent_of(2, &syn());
+    port.wait(30_000 * MS);
+    port.sent_of(3, &syn());
+    assert_eq!(port.hold.bytes(), settings.bytes_max);
+    port.wait(31_000 * MS);
+    port.sent_of(3, &syn());
+    assert_eq!(port.hold.bytes(), one.bytes());
+}
+
+#[test]
+fn release_gives_the_guest_all_acks_in_order_and_keeps_nothing() {
+    let mut port = Port::open(both());
+    port.arrived(&ack(0));
+    port.data(0, 12);
+    port.to_guest.clear();
+    for number in 1..=6 {
+        port.arrived(&ack(2 * number));
+    }
+    port.hold.release();
+    port.wait(0);
+    assert_eq!(port.acks(), [2, 4, 6, 8, 10, 12]);
+    assert_eq!(port.hold.next_at(), None);
+    // the flow goes on
+    port.data(12, 24);
+    port.arrived(&ack(24));
+    port.wait(20 * MS);
+    assert_eq!(port.acks(), [14, 16, 18, 20, 22, 24]);
+}
+
+#[test]
+fn packets_that_the_platform_has_missed_do_not_end_the_hold() {
+    let mut port = Port::open(both());
+    port.arrived(&ack(0));
+    port.data(0, 4);
+    // it misses the segments 4 to 7, and the ACK of the first ones
+    port.data(8, 12);
+    port.arrived(&ack(6));
+    port.wait(20 * MS);
+    port.arrived(&ack(8));
+    port.to_guest.clear();
+    port.wait(100 * MS);
+    assert_eq!(port.resent().first().map(|&(number, _)| number), Some(8));
+    // an ACK of data that it has not seen at all
+    port.arrived(&ack(20));
+    port.data(20, 23);
+    port.wait(1_000 * MS);
+    assert!(port.resent().iter().any(|&(number, _)| number == 20));
+}
+
+#[test]
+fn a_flow_of_which_nothing_is_kept_gets_its_duplicate_acks() {
+    let mut port = Port::open(both());
+    assert!(port.hold.knows(&0) && !port.hold.knows(&1));
+    port.hold.keep_nothing(&0);
+    port.arrived(&ack(0));
+    port.data(0, 8);
+    for _ in 0..4 {
+        port.arrived(&ack(0));
+    }
+    port.wait(1_000 * MS);
+    assert_eq!(port.acks(), [0, 0, 0, 0, 0]);
+    assert_eq!(port.resent(), []);
+    port.arrived(&ack(8));
+    port.wait(60 * MS);
+    assert_eq!(port.acks(), [2, 4, 6, 8]);
+}
