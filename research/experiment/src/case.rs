@@ -6,6 +6,7 @@ use uc_law::{CouplingRules, Law, Parameters, Profile, StartLaw, Watch, keys};
 use crate::application::Application;
 use crate::coupling::Coupling;
 use crate::dupack::Dupack;
+use crate::hold::Hold;
 use crate::hypervisor::Hypervisor;
 use crate::network::{Queue, Topology};
 use crate::pattern::Pattern;
@@ -92,6 +93,9 @@ pub struct Guests {
     /// Duplicate ACKs that the ports send when a flow has gone silent; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dupack: Option<Dupack>,
+    /// Packets that the ports hold: ACKs that are spread, data that is retransmitted; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
     /// Start law of the flows; if absent, they start as the guests' TCP and the port's law do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_law: Option<StartLaw>,

@@ -7,6 +7,7 @@ mod coupling;
 mod dupack;
 mod expect;
 mod fault;
+mod hold;
 mod hypervisor;
 mod measure;
 mod network;

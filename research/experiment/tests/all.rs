@@ -7,6 +7,7 @@ mod comparisons;
 mod couplings;
 mod dupacks;
 mod histograms;
+mod holds;
 mod hypervisors;
 mod kept;
 mod measures;

@@ -58,7 +58,7 @@ fn known(file: &str, from: &str, to: &str) -> BTreeSet<String> {
 
 /// Each row: a heading, a file, and a replacement whose error lists the keys of the heading's
 /// table.
-const TABLES: [(&str, &str, &str, &str); 15] = [
+const TABLES: [(&str, &str, &str, &str); 17] = [
     ("The file", GOOD, "settle = \"2s\"", "NOTHING = 1"),
     ("[network]", GOOD, "delay = \"250us\"", "NOTHING = 1"),
     ("[stack.NAME]", GOOD, "sack = false", "NOTHING = 1"),
@@ -77,6 +77,13 @@ const TABLES: [(&str, &str, &str, &str); 15] = [
         "watch = { NOTHING = 1 }",
     ),
     ("Dupack", GOOD, "count = 9", "dupack = { NOTHING = 1 }"),
+    ("Hold", GOOD, "count = 9", "hold = { NOTHING = 1 }"),
+    (
+        "hold.buffer",
+        GOOD,
+        "count = 9",
+        "hold = { buffer = { NOTHING = 1 } }",
+    ),
     (
         "Hypervisor",
         GOOD,

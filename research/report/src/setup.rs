@@ -266,11 +266,14 @@ fn guests(guests: &Guests) -> String {
     let dupack = guests
         .dupack
         .map_or_else(String::new, |dupack| dupack.to_string());
+    let hold = guests
+        .hold
+        .map_or_else(String::new, |hold| hold.to_string());
     let pattern = guests.pattern.as_ref().map_or_else(String::new, pattern);
     let carries = application(&guests.application);
     let number = count(guests.count as usize, "guest");
     format!(
-        "{}: {number}{flows}{host}{place}, stack {}{law}{dupack}{shared}{carries}{pattern}{start}{stop}",
+        "{}: {number}{flows}{host}{place}, stack {}{law}{dupack}{hold}{shared}{carries}{pattern}{start}{stop}",
         guests.name, guests.stack
     )
 }

@@ -5,6 +5,7 @@ use uc_net::{HostId, Nanos, Network};
 use uc_tcp::{Connection, RttSample, Segment};
 
 use crate::coupling::{Coupled, Couplings};
+use crate::hold::{Held, Way};
 use crate::hypervisor::Resident;
 use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::{Address, Packet};
@@ -59,6 +60,8 @@ pub struct End {
     pub start: Option<Box<StartEnd>>,
     /// State on its virtual machine; `None` on a host with a core of its own.
     pub resident: Option<Box<Resident>>,
+    /// What the port holds; `None`: nothing.
+    pub hold: Option<Box<Held>>,
     /// Instruments, at guests.
     pub instruments: Option<Box<Instruments>>,
     stage: Stage,
@@ -79,20 +82,27 @@ impl End {
             shares: None,
             start: None,
             resident: None,
+            hold: None,
             instruments: None,
             stage: Stage::Opening,
             watched_bytes: 0,
         }
     }
 
-    /// Returns when the end's timer fires: its own, or that of its port's duplicate ACKs.
+    /// Returns when the end's timer fires: its own, that of its port's duplicate ACKs, or that of
+    /// what its port holds.
     #[inline(always)]
     pub fn deadline(&self) -> Option<Nanos> {
         let own = self.connection.deadline();
-        match self.port.as_ref().and_then(Port::dupacks_due) {
-            None => own,
-            Some(due) => Some(own.map_or(due, |own| own.min(due))),
-        }
+        let dupacks = self.port.as_ref().and_then(Port::dupacks_due);
+        let held = self.hold.as_ref().and_then(|hold| hold.due());
+        [own, dupacks, held].into_iter().flatten().min()
+    }
+
+    /// Returns the counters of what the port holds.
+    pub fn held_counts(&self) -> uc_hold::Counts {
+        let counts = self.hold.as_ref().map(|hold| hold.counts());
+        counts.unwrap_or_default()
     }
 
     /// Returns whether nothing but its port and its instruments sees its packets.
@@ -155,6 +165,12 @@ impl End {
         if !self.arrive(now, segment, couplings) {
             return;
         }
+        if let Some(hold) = &mut self.hold {
+            let answers = self.port.as_ref().is_some_and(|port| port.flow().is_some());
+            hold.arrived(now, segment, answers);
+            self.release(now, network, rtts);
+            return;
+        }
         self.observe(now, segment, rtts);
         let (connection, mut out) = self.wire(now, network, rtts.is_on());
         connection.receive(now, segment, &mut out);
@@ -171,6 +187,30 @@ impl End {
             couplings.share(shares.as_mut()?, report, now)
         });
         !reason.drops()
+    }
+
+    /// Sends what the port has held until now, both ways.
+    pub fn release(&mut self, now: Nanos, network: &mut Network<Packet>, rtts: &mut PacketRtts) {
+        while let Some(out) = self.hold.as_mut().and_then(|hold| hold.take(now)) {
+            match out {
+                Way::ToGuest(segment) => {
+                    self.observe(now, &segment, rtts);
+                    let (connection, mut out) = self.wire(now, network, rtts.is_on());
+                    connection.receive(now, &segment, &mut out);
+                }
+                Way::ToNetwork(segment) => self.retransmit(now, segment, network),
+            }
+        }
+    }
+
+    /// Sends a copy that the port has kept, as if the guest had sent it again.
+    fn retransmit(&mut self, now: Nanos, mut segment: Segment, network: &mut Network<Packet>) {
+        if let Some(port) = &mut self.port
+            && port.from_guest(now, &mut segment).drops()
+        {
+            return;
+        }
+        inject(now, &self.route, segment, network);
     }
 
     /// Delivers a packet that has passed the port to the guest; `sample` decides the use of its
@@ -219,7 +259,7 @@ impl End {
         is_timed: bool,
     ) -> (&'a mut Connection, impl FnMut(Segment) + 'a) {
         let (route, port, instruments) = (self.route, &mut self.port, &mut self.instruments);
-        let start = &mut self.start;
+        let (start, hold) = (&mut self.start, &mut self.hold);
         let out = move |mut segment: Segment| {
             // A packet that a guard drops was never on the network.
             if let Some(port) = port
@@ -234,12 +274,21 @@ impl End {
                 start.sent.push(segment);
                 return;
             }
-            let peer = route.address.peer();
-            let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);
-            let taken = network.inject(now, route.from, route.to, packet);
-            // The route was checked in both directions before time zero.
-            debug_assert!(taken.is_ok(), "{taken:?}");
+            if let Some(hold) = hold {
+                hold.sent(now, &segment);
+            }
+            inject(now, &route, segment, network);
         };
         (&mut self.connection, out)
     }
+}
+
+/// Sends a segment into the network.
+#[inline]
+fn inject(now: Nanos, route: &Route, segment: Segment, network: &mut Network<Packet>) {
+    let peer = route.address.peer();
+    let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);
+    let taken = network.inject(now, route.from, route.to, packet);
+    // The route was checked in both directions before time zero.
+    debug_assert!(taken.is_ok(), "{taken:?}");
 }

@@ -92,6 +92,8 @@ pub struct Hosts {
     machines: Machines,
     receiver_machines: BTreeMap<HostId, usize>,
     capture: Option<Box<Capture>>,
+    /// Counters of what ports held for connections that are gone.
+    held: uc_hold::Counts,
 }
 
 impl Hosts {
@@ -127,6 +129,7 @@ impl Hosts {
             machines,
             receiver_machines: scenario.consolidation.receivers.clone(),
             capture: None,
+            held: uc_hold::Counts::default(),
         })
     }
 
@@ -328,6 +331,11 @@ impl Hosts {
             self.start_sends(place);
         }
         self.send_dupacks(place);
+        let end = &mut self.ends[place];
+        if end.hold.is_some() {
+            end.release(now, &mut self.network, &mut self.rtts);
+            self.couple(place);
+        }
         let end = &mut self.ends[place];
         self.timers.set(timer, end.deadline());
         let over = end.settle()?;

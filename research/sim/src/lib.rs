@@ -6,7 +6,7 @@
 //! the same record, byte for byte.
 //!
 //! Read in this order:
-//! 1. [`port`], [`dupack`]: the C core on a guest's port; [`events`] of its law.
+//! 1. [`port`], [`dupack`], [`hold`]: the C core on a guest's port; [`events`] of its law.
 //! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; the
 //!    [`instruments`] at a sender ([`packet_times`], [`exact`]).
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
@@ -29,6 +29,7 @@ pub mod error;
 pub mod events;
 pub mod exact;
 mod frame;
+pub mod hold;
 pub mod hosts;
 pub mod hypervisor;
 pub mod instruments;

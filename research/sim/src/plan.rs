@@ -17,6 +17,7 @@ use uc_net::{BitsPerSec, HostId, LinkId, Nanos, Node, Topology};
 use crate::consolidation::{Consolidator, Virtual, pvtcp_policy};
 use crate::epochs;
 use crate::error::SimError;
+use crate::hold;
 use crate::layout::{Layout, layout};
 use crate::membership::Memberships;
 use crate::packet::FLOWS_MAX;
@@ -191,6 +192,7 @@ impl<'a> Planner<'a> {
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
         let dupacks = group.dupack.map(dupack_policy);
+        let hold = group.hold.map(|hold| hold::settings(&hold));
         let start_policy = group
             .start_law
             .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network))
@@ -227,6 +229,7 @@ impl<'a> Planner<'a> {
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
                     dupacks,
+                    hold,
                     receiver_policy: self.receiver_policy,
                     start_policy,
                     membership,

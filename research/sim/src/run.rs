@@ -232,11 +232,15 @@ impl Run<'_> {
     }
 
     /// Returns segments by the reasons of the ports, as `port_…` and `receiver_port_…`, unfinished
-    /// flows, as `unfinished_…`, and the hypervisors' counters, as `hypervisor_…`.
+    /// flows, as `unfinished_…`, and the counters of hypervisors, as `hypervisor_…`, and of ports that
+    /// hold packets, as `hold_…`.
     fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
         for (name, count) in self.world.hosts.hypervisor_counts() {
             counters.insert(name.to_owned(), count);
+        }
+        for (name, count) in self.world.hosts.held_counts() {
+            counters.insert(format!("hold_{name}"), count);
         }
         let starts = self.world.hosts.start_counts();
         if starts.is_used() {

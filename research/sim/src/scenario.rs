@@ -55,6 +55,8 @@ pub struct FlowPlan {
     pub policy: Option<Policy>,
     /// Policy of the duplicate ACKs that the guest's port sends; `None`: it sends none.
     pub dupacks: Option<dupack::Policy>,
+    /// What the guest's port holds; `None`: nothing.
+    pub hold: Option<uc_hold::Settings>,
     /// Policy of the receivers' ports; `None`: ports without the core.
     pub receiver_policy: Option<Policy>,
     /// Start policy at both ends, if the start law is `watch`.

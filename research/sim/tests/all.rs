@@ -6,6 +6,7 @@ mod applications;
 mod captures;
 mod coupling;
 mod coupling_host;
+mod holds;
 mod law_events;
 mod loss_buffer;
 mod packet_rtt;

@@ -110,6 +110,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
             receiver_config: config,
             policy: None,
             dupacks: None,
+            hold: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

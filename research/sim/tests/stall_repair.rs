@@ -80,6 +80,7 @@ fn scenario(pvtcp: Option<Policy>) -> Scenario {
             receiver_config: config,
             policy: None,
             dupacks: None,
+            hold: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

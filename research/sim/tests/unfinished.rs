@@ -35,6 +35,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
             receiver_config: Arc::new(receiver),
             policy: None,
             dupacks: None,
+            hold: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

@@ -233,6 +233,9 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
         if guests.dupack.is_some() {
             return Err(only(format!("{key}.dupack"), "dupack", &[Arm::Sim]));
         }
+        if guests.hold.is_some() {
+            return Err(only(format!("{key}.hold"), "hold", &[Arm::Sim]));
+        }
         let is_incast = matches!(guests.application, Application::Incast { .. });
         if guests.application != Application::Bulk && !is_web(guests) && !is_incast {
             let what = format!("the application {}", guests.application.name());

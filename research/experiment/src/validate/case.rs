@@ -6,6 +6,7 @@ use super::application::check_application;
 use super::coupling::check_coupling;
 use super::dupack::check_dupack;
 use super::fault::{Check, check_name, ensure, fault};
+use super::hold::check_hold;
 use super::hypervisor::check_hypervisors;
 use super::network::check_queue;
 use super::parameters::check_parameters;
@@ -116,6 +117,7 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     check_stack_name(&format!("{key}.stack"), &guests.stack, experiment)?;
     check_parameters(key, guests)?;
     check_dupack(key, guests)?;
+    check_hold(key, guests)?;
     check_start_law(key, guests)?;
     check_application(&format!("{key}.application"), &guests.application)?;
     check_times(key, guests, experiment)

@@ -73,6 +73,7 @@ impl Field {
             receiver_config: Arc::clone(&config),
             policy: None,
             dupacks: None,
+            hold: None,
             receiver_policy: None,
             start_policy: None,
             membership: None,

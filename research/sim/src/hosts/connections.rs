@@ -13,6 +13,7 @@ use crate::consolidation::Virtual;
 use crate::coupling::Coupled;
 use crate::end::{End, Route, Stage};
 use crate::error::SimError;
+use crate::hold::Held;
 use crate::hypervisor::Resident;
 use crate::hypervisor::machine::Deed;
 use crate::instruments::Instruments;
@@ -49,7 +50,8 @@ impl Hosts {
             if place == self.ends.len() {
                 self.ends.push(end);
             } else {
-                self.ends[place] = end;
+                let earlier = std::mem::replace(&mut self.ends[place], end);
+                self.held += earlier.held_counts();
             }
         }
         self.act(slot.end(opener), Deed::Open);
@@ -90,6 +92,7 @@ impl Hosts {
         if let (Some(port), Some(policy)) = (&mut end.port, plan.dupacks) {
             port.send_dupacks(policy);
         }
+        end.hold = plan.hold.map(|settings| Box::new(Held::new(settings)));
         let coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
         if is_coupled {
             end.coupled = coupled;
@@ -269,6 +272,16 @@ impl Hosts {
     /// Returns the hypervisors' counters, by name; empty without hypervisors.
     pub fn hypervisor_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.machines.counts().into_iter().flatten()
+    }
+
+    /// Returns the counters of the ports' holds, by name; empty where no port holds packets.
+    pub fn held_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let mut sum = self.held;
+        for end in &self.ends {
+            sum += end.held_counts();
+        }
+        let is_used = sum != uc_hold::Counts::default();
+        is_used.then(|| sum.named()).into_iter().flatten()
     }
 
     /// Returns the largest jump of a virtual machine's clock, in ticks, at least 1; 0 without a VM.
