@@ -167,11 +167,11 @@ impl<P: Packet> Kept<P> {
         last.map(|entry| entry.end)
     }
 
-    /// Returns the first segment from `from` on that begins before `until` and was not reported.
+    /// Returns the first segment that ends behind `from`, begins before `until` and was not reported.
     pub(crate) fn hole(&self, from: u32, until: u32) -> Option<&Entry<P>> {
         let first = self
             .entries
-            .partition_point(|entry| before(entry.seq, from));
+            .partition_point(|entry| !after(entry.end, from));
         let mut inside = self.entries.range(first..);
         inside
             .find(|entry| !entry.is_sacked)

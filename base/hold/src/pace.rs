@@ -172,6 +172,9 @@ impl<P: Packet> Pacer<P> {
         }
         let bare = data.packet.bare_ack(segment.end());
         let lowered = (newly > 0).then_some(released);
+        if lowered.is_none() {
+            self.take_over(ack);
+        }
         desk.send_to_guest(data.packet, lowered, without_sack);
         if let Some(last) = self
             .drop_queue(desk)

@@ -178,7 +178,7 @@ impl<P: Packet> Repair<P> {
         match self.phase {
             Phase::Open => {}
             Phase::Fast => {
-                self.credit_bytes += (acked + newly) / 2;
+                self.earn(acked + newly);
                 if self.resent_to == connection.una {
                     self.resend_first(connection, rtt, desk);
                 }
@@ -219,7 +219,7 @@ impl<P: Packet> Repair<P> {
             }
             Phase::Open => {}
             Phase::Fast => {
-                self.credit_bytes += newly / 2;
+                self.earn(newly);
                 self.resend_reported(rtt, desk);
             }
             Phase::Loss => self.resend_in_window(connection, rtt, desk),
@@ -284,6 +284,11 @@ impl<P: Packet> Repair<P> {
         rtt.back_off();
         self.resend_first(connection, rtt, desk);
         self.deadline_ns = Some(now_ns + rtt.timeout_ns());
+    }
+
+    /// Lets out half of what was delivered.
+    fn earn(&mut self, delivered: u32) {
+        self.credit_bytes = self.credit_bytes.saturating_add(delivered / 2);
     }
 
     /// Enlarges the window after a timeout (RFC 5681 §3.1, equations (2) and (3)).

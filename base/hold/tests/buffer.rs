@@ -60,6 +60,18 @@ fn after_a_timeout_the_rest_follows_in_slow_start() {
 }
 
 #[test]
+fn a_segment_that_is_acknowledged_in_part_is_retransmitted() {
+    let mut port = in_flight(3);
+    let begun = port.now;
+    port.arrived(&Segment {
+        ack: at(50).wrapping_add(400),
+        ..ack(50)
+    });
+    port.wait(25 * MS);
+    assert_eq!(resent(&mut port, begun), [(0, 20)]);
+}
+
+#[test]
 fn reported_segments_are_not_retransmitted_after_a_timeout() {
     let mut port = in_flight(8);
     let begun = port.now;

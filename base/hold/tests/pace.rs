@@ -152,6 +152,25 @@ fn data_passes_at_once_with_the_last_ack_and_its_ack_follows() {
 }
 
 #[test]
+fn parts_start_from_the_window_of_data_that_passed() {
+    let mut port = in_flight(12);
+    port.wait(10 * MS);
+    port.arrived(&ack(2));
+    port.arrived(&ack(6));
+    // a window update with data, which overtakes the ACK that waits
+    port.arrived(&Segment {
+        payload_bytes: 100,
+        window: WINDOW + 50,
+        ..ack(2)
+    });
+    port.wait(20 * MS);
+    let windows: Vec<u16> = port.to_guest.iter().map(|(_, got)| got.window).collect();
+    assert_eq!(port.acks(), [2, 2, 6]);
+    // the edge of the ACK is behind that of the update: it can't be divided without moving back
+    assert_eq!(windows[..2], [WINDOW, WINDOW + 50]);
+}
+
+#[test]
 fn data_whose_ack_is_not_early_passes_unchanged() {
     let mut port = in_flight(12);
     port.wait(10 * MS);
