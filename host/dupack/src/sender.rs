@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use nix::time::{ClockId, clock_gettime};
 use uc_core::dupack::{Policy, Rounds, segment};
 use uc_core::{Law, consts};
-use uc_port::{FlowView, PortPlan, Programs, Store};
+use uc_port::{FlowView, PortPlan, Programs, Store, now_ns};
 
 use crate::error::DupackError;
 use crate::frame::frame;
@@ -207,13 +206,6 @@ fn is_heard(plan: &PortPlan) -> bool {
         Law::of(&rule.policy) != Law::PASS
             && modes & consts::MODE_OBSERVE == 0
             && modes & removed == removed
-    })
-}
-
-/// Returns the time by the clock of the port programs.
-fn now_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
-        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
     })
 }
 

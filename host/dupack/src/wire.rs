@@ -5,8 +5,10 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
 
-use socket2::{Domain, SockAddr, SockAddrStorage, SockFilter, Socket, Type};
+use socket2::{Domain, SockFilter, Socket, Type};
+use uc_port::bind_to_port;
 
 use crate::error::DupackError;
 use crate::frame::Link;
@@ -77,7 +79,7 @@ impl Wire {
             let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
             socket.set_nonblocking(true)?;
             socket.attach_filter(&syns_of_the_guest())?;
-            socket.bind(&all_frames(ifindex))?;
+            bind_to_port(socket.as_fd(), ifindex, libc::ETH_P_ALL as u16)?;
             Ok(socket)
         };
         let socket = open().map_err(|error| DupackError::kernel("open a packet socket", error))?;
@@ -113,18 +115,6 @@ impl Wire {
     pub fn send(&self, frame: &[u8]) -> bool {
         self.socket.send(frame).is_ok()
     }
-}
-
-/// Returns the address to which a socket is bound that receives each frame of an interface.
-fn all_frames(ifindex: u32) -> SockAddr {
-    let mut storage = SockAddrStorage::zeroed();
-    // SAFETY: a sockaddr_ll is one of the kinds of address that the storage is for.
-    let address = unsafe { storage.view_as::<libc::sockaddr_ll>() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = ifindex as i32;
-    // SAFETY: the storage holds a whole sockaddr_ll.
-    unsafe { SockAddr::new(storage, size_of::<libc::sockaddr_ll>() as libc::socklen_t) }
 }
 
 /// Returns the guest's IP address and link by a frame that it sent.

@@ -48,7 +48,7 @@ impl Programs {
 }
 
 /// Returns the time by the clock that the programs read, in nanoseconds.
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
     now.map_or(0, |now| {
         now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{FcntlArg, Flock, FlockArg, fcntl};
 
 use crate::error::PortError;
 
@@ -39,6 +39,33 @@ pub fn lock_file(name: &str) -> Result<File, PortError> {
         .custom_flags(libc::O_NOFOLLOW)
         .open(&path)
         .map_err(|error| PortError::from_kernel(format!("open {}", path.display()), error))
+}
+
+/// The calling thread's network namespace.
+const NAMESPACE: &str = "/proc/thread-self/ns/net";
+
+/// Claims an interface of the calling thread's network namespace for one purpose: a lock on one byte of
+/// a file, whose number is the interface's index; one file for each namespace and purpose. The claim ends
+/// with the last process that has the file's description. Returns `None` if another process has it.
+///
+/// # Errors
+/// As [`lock_file`].
+pub fn claim_port(purpose: &str, ifindex: u32) -> Result<Option<File>, PortError> {
+    let failed = |error| PortError::from_kernel(format!("claim port {ifindex}"), error);
+    let namespace = fs::metadata(NAMESPACE).map_err(failed)?.ino();
+    let file = lock_file(&format!("{purpose}-{namespace:x}.lock"))?;
+    let byte = libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: ifindex.into(),
+        l_len: 1,
+        l_pid: 0,
+    };
+    match fcntl(&file, FcntlArg::F_OFD_SETLK(&byte)) {
+        Ok(_) => Ok(Some(file)),
+        Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
+        Err(errno) => Err(failed(errno.into())),
+    }
 }
 
 /// Takes a lock, for which it waits up to `most`.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use uc_core::LawRow;
 use uc_law::RINGS_MAX;
 use zerocopy::IntoBytes;
@@ -12,10 +12,10 @@ use crate::bytes::read;
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::layout::{UC_HALF_OPEN_PART, uc_cursor};
+use crate::loaded::Loaded;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::object::{ProgramObject, laws_of};
-use crate::refusal::{self, silence_libbpf};
 
 /// Maps with an entry for each flow.
 const PER_FLOW: [&str; 4] = ["flows", "places", "vacant", "members"];
@@ -73,7 +73,7 @@ impl Programs {
         flows_max: u32,
         rings_max: u32,
     ) -> Result<Programs, PortError> {
-        let object = load(file.bytes(), |map| {
+        let object = Loaded::load(LOAD, file.bytes(), |map| {
             if PER_FLOW.map(OsStr::new).contains(&map.name()) {
                 map.set_max_entries(flows_max.max(1))?;
             }
@@ -89,7 +89,7 @@ impl Programs {
             Ok(())
         })?;
         let programs = Programs {
-            maps: Maps::from_each(|name| map_of(&object, name))?,
+            maps: Maps::from_each(|name| object.map(name))?,
             code: Code::of(&object, file, rings_max > 0)?,
         };
         programs.set_up(flows_max.max(1))?;
@@ -99,7 +99,7 @@ impl Programs {
     /// Loads the programs of an object for existing maps.
     pub(crate) fn load_for(file: &ProgramObject, maps: Maps) -> Result<Programs, PortError> {
         let held = maps.each();
-        let object = load(file.bytes(), |map| {
+        let object = Loaded::load(LOAD, file.bytes(), |map| {
             let own = held.iter().find(|(name, _)| map.name() == OsStr::new(name));
             own.map_or(Ok(()), |(_, own)| map.reuse_fd(own.as_fd()))
         })?;
@@ -157,22 +157,22 @@ impl Programs {
 }
 
 impl Code {
-    fn of(object: &Object, file: &ProgramObject, notes: bool) -> Result<Code, PortError> {
-        let tail_calls = map_of(object, "tail_calls")?;
+    fn of(object: &Loaded, file: &ProgramObject, notes: bool) -> Result<Code, PortError> {
+        let tail_calls = object.map("tail_calls")?;
         for (index, name) in (0u32..).zip(TAIL_CALLS) {
             if name == NOTE && !notes {
                 continue;
             }
-            let program = program_of(object, name)?;
+            let program = object.program(name)?;
             let number = program.as_raw_fd().to_ne_bytes();
             tail_calls
                 .update(&index.to_ne_bytes(), &number, MapFlags::ANY)
                 .map_err(|error| PortError::from_libbpf(LOAD, &error))?;
         }
         Ok(Code {
-            from_guest: program_of(object, "uc_from_guest_port")?,
-            to_guest: program_of(object, "uc_to_guest_port")?,
-            collect: program_of(object, "uc_collect_idle")?,
+            from_guest: object.program("uc_from_guest_port")?,
+            to_guest: object.program("uc_to_guest_port")?,
+            collect: object.program("uc_collect_idle")?,
             tail_calls,
             laws: keep_laws(file.about())?,
         })
@@ -247,46 +247,6 @@ pub(crate) const LAWS: &str = "laws";
 
 const LOAD: &str = "load the port programs";
 
-/// Loads an object, after `prepare` was called with each of its maps.
-fn load(
-    object: &[u8],
-    mut prepare: impl FnMut(&mut libbpf_rs::OpenMapMut<'_>) -> libbpf_rs::Result<()>,
-) -> Result<Object, PortError> {
-    silence_libbpf();
-    let failed = |error| PortError::from_libbpf(LOAD, &error);
-    let mut open = ObjectBuilder::default()
-        .open_memory(object)
-        .map_err(failed)?;
-    for mut map in open.maps_mut() {
-        prepare(&mut map).map_err(failed)?;
-    }
-    refusal::load(LOAD, open)
-}
-
-fn missing(name: &str) -> PortError {
-    PortError::Kernel {
-        action: LOAD.to_owned(),
-        source: std::io::Error::other(format!("the object has no '{name}'")),
-    }
-}
-
-fn map_of(object: &Object, name: &str) -> Result<MapHandle, PortError> {
-    let map = object.maps().find(|map| map.name() == OsStr::new(name));
-    MapHandle::try_from(&map.ok_or_else(|| missing(name))?)
-        .map_err(|error| PortError::from_libbpf(LOAD, &error))
-}
-
-fn program_of(object: &Object, name: &str) -> Result<OwnedFd, PortError> {
-    let program = object
-        .progs()
-        .find(|program| program.name() == OsStr::new(name));
-    program
-        .ok_or_else(|| missing(name))?
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(|source| PortError::from_kernel(LOAD, source))
-}
-
 /// Returns whether these maps have the layout of this build.
 pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {
     let value = cursor
@@ -322,7 +282,7 @@ mod tests {
         if uc_live::or_skip(Programs::load(1)).is_none() {
             return;
         }
-        let refused = load(ProgramObject::default().bytes(), |map| {
+        let refused = Loaded::load(LOAD, ProgramObject::default().bytes(), |map| {
             match map.name() == OsStr::new("counts") {
                 true => map.set_value_size(8),
                 false => Ok(()),

@@ -18,7 +18,7 @@ thread_local! {
 
 /// Suppresses libbpf's own messages on standard error: they repeat the returned error at length,
 /// and report as an error that a query finds no clsact qdisc.
-pub fn silence_libbpf() {
+pub(crate) fn silence_libbpf() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
     LAST.set(None);
 }
@@ -42,7 +42,7 @@ fn rejected_in(message: &str) -> Option<&str> {
 ///
 /// # Errors
 /// The kernel's refusal; [`PortError::Refused`] names the program and the place.
-pub fn load(action: &str, mut open: OpenObject) -> Result<Object, PortError> {
+pub(crate) fn load(action: &str, mut open: OpenObject) -> Result<Object, PortError> {
     let mut log = vec![0u8; LOG_BYTES];
     for program in open.progs_mut() {
         let program = program.as_libbpf_object().as_ptr();

@@ -1,23 +1,16 @@
-//! Claims on ports: each is watched by one process. A claim is a lock on one byte of a file that only
-//! root can open, one file for each network namespace; the byte's number is the interface's index. It
-//! ends with the last process that has the file's description, however that ends.
+//! Claims on ports: each is watched by one process. A claim ends with the last process that has it,
+//! however that ends.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
 };
 
 use crate::error::WatchError;
 use crate::names::name_of;
-
-/// The calling thread's network namespace.
-const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// Claims a port of the calling thread's network namespace.
 ///
@@ -31,20 +24,7 @@ pub(crate) fn claim(ifindex: u32) -> Result<File, WatchError> {
     if is_watched_by_older(ifindex).map_err(failed)? {
         return Err(taken());
     }
-    let namespace = fs::metadata(NAMESPACE).map_err(failed)?.ino();
-    let file = uc_port::lock_file(&format!("watch-{namespace:x}.lock"))?;
-    let byte = libc::flock {
-        l_type: libc::F_WRLCK as i16,
-        l_whence: libc::SEEK_SET as i16,
-        l_start: ifindex.into(),
-        l_len: 1,
-        l_pid: 0,
-    };
-    match fcntl(&file, FcntlArg::F_OFD_SETLK(&byte)) {
-        Ok(_) => Ok(file),
-        Err(Errno::EAGAIN | Errno::EACCES) => Err(taken()),
-        Err(errno) => Err(failed(errno.into())),
-    }
+    uc_port::claim_port("watch", ifindex)?.ok_or_else(taken)
 }
 
 /// Parts of `linux/sock_diag.h` and `linux/unix_diag.h`.

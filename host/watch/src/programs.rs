@@ -1,15 +1,13 @@
 //! The watch programs and their maps in the kernel.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::time::ClockId;
 use uc_core::rule::Prefix;
 use uc_law::StartSettings;
-use uc_port::{AttachVia, Direction, Link, Order, attach_program};
+use uc_port::{AttachVia, Direction, Link, Loaded, Order, attach_program, draw_mark};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::claim::claim;
@@ -74,16 +72,11 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal; [`uc_port::PortError`] has the usual reasons.
     pub fn load(keys: impl Into<ProbeKeys>) -> Result<Programs, WatchError> {
-        uc_port::silence_libbpf();
-        let failed = |error| WatchError::libbpf("load the watch programs", &error);
-        let open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(failed)?;
-        let object = uc_port::load("load the watch programs", open)?;
-        let map = |name| map(&object, name);
+        let object = Loaded::load("load the watch programs", OBJECT, |_| Ok(()))?;
+        let map = |name| object.map(name);
         let programs = Programs {
-            from_guest: program(&object, "uc_watch_from_guest_port")?,
-            to_guest: program(&object, "uc_watch_to_guest_port")?,
+            from_guest: object.program("uc_watch_from_guest_port")?,
+            to_guest: object.program("uc_watch_to_guest_port")?,
             maps: Maps {
                 watched: map("watched")?,
                 allowances: map("allowances")?,
@@ -243,34 +236,4 @@ pub(crate) fn port_of(key: &[u8]) -> u32 {
     key.get(at..at + 4)
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u32::from_ne_bytes)
-}
-
-fn missing(name: &str) -> WatchError {
-    let source = io::Error::other(format!("the object has no '{name}'"));
-    WatchError::kernel("load the watch programs", source)
-}
-
-fn map(object: &Object, name: &str) -> Result<MapHandle, WatchError> {
-    let map = object.maps().find(|map| map.name() == OsStr::new(name));
-    MapHandle::try_from(&map.ok_or_else(|| missing(name))?)
-        .map_err(|error| WatchError::libbpf("load the watch programs", &error))
-}
-
-fn program(object: &Object, name: &str) -> Result<OwnedFd, WatchError> {
-    let mut programs = object.progs();
-    let program = programs.find(|program| program.name() == OsStr::new(name));
-    program
-        .ok_or_else(|| missing(name))?
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(|source| WatchError::kernel("load the watch programs", source))
-}
-
-/// Draws a random mark; never 0, which every packet has.
-fn draw_mark() -> Result<u32, WatchError> {
-    let mut bytes = [0; 4];
-    File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|source| WatchError::kernel("draw a mark from /dev/urandom", source))?;
-    Ok(u32::from_ne_bytes(bytes).max(1))
 }
