@@ -1,18 +1,21 @@
 //! Programs of others that run before ours at a port's hooks. One that ends the chain (its verdict is
-//! `TC_ACT_OK`, or `TCX_PASS`) hides the hook's packets from ours.
+//! `TC_ACT_OK`, or `TCX_PASS`) hides the hook's packets from ours. And those that run behind one of ours
+//! which takes packets off the hook.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 use crate::attach::is_own_filter;
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::hooks::now_ns;
-use crate::links::{PinnedLink, is_watch_name, program_info, programs_on};
+use crate::links::{PinnedLink, program_id, program_info, programs_on};
+use crate::order::runs_before_port;
 use crate::ports::PortView;
-use crate::qdisc::filters;
+use crate::qdisc::{Filter, filters};
 use crate::store::Store;
 
-/// A program, or a filter of another kind, that runs before ours.
+/// A program, or a filter of another kind, at the same hook as ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
     /// Name of the program, or kind of the filter; empty if the kernel does not tell this process.
@@ -56,18 +59,9 @@ impl Store {
         if at.is_none() {
             let all = filters(ifindex, direction).map_err(failed)?;
             let before = all.into_iter().take_while(|filter| !is_own_filter(filter));
-            ahead.extend(before.map(|filter| Ahead {
-                priority: Some(filter.priority),
-                ..match filter.program {
-                    Some(id) => look_at(id),
-                    None => Ahead {
-                        name: filter.kind,
-                        ..Ahead::default()
-                    },
-                }
-            }));
+            ahead.extend(before.map(look_at_filter));
         }
-        ahead.retain(|program| !is_watch_name(&program.name));
+        ahead.retain(|program| !runs_before_port(&program.name));
         Ok(ahead)
     }
 }
@@ -107,6 +101,31 @@ impl PortView {
     }
 }
 
+/// Returns the first that runs behind a TCX program at this hook of an interface of the calling thread's
+/// network namespace: another TCX program, or any filter of clsact. `None` also if the program is not
+/// there.
+///
+/// # Errors
+/// The kernel's refusal to list them.
+pub fn behind(
+    ifindex: u32,
+    direction: Direction,
+    program: BorrowedFd<'_>,
+) -> Result<Option<Ahead>, PortError> {
+    let failed =
+        |error| PortError::from_kernel(format!("list the programs on port {ifindex}"), error);
+    let own = program_id(program)?;
+    let placed = programs_on(ifindex, direction).map_err(failed)?;
+    let Some(at) = placed.iter().position(|placed| placed.program == own) else {
+        return Ok(None);
+    };
+    if let Some(next) = placed.get(at + 1) {
+        return Ok(Some(look_at(next.program)));
+    }
+    let filters = filters(ifindex, direction).map_err(failed)?;
+    Ok(filters.into_iter().next().map(look_at_filter))
+}
+
 /// Reads a program's name and time. A process without CAP_SYS_ADMIN knows only its number.
 fn look_at(id: u32) -> Ahead {
     let (name, loaded_ns) = program_info(id).unwrap_or_default();
@@ -115,5 +134,19 @@ fn look_at(id: u32) -> Ahead {
         id: Some(id),
         loaded_ns,
         ..Ahead::default()
+    }
+}
+
+fn look_at_filter(filter: Filter) -> Ahead {
+    let known = match filter.program {
+        Some(id) => look_at(id),
+        None => Ahead {
+            name: filter.kind,
+            ..Ahead::default()
+        },
+    };
+    Ahead {
+        priority: Some(filter.priority),
+        ..known
     }
 }

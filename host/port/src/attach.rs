@@ -10,7 +10,7 @@ use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::interfaces::{check_ethernet, interface_name};
-use crate::links::{is_watch_name, program_info, programs_on};
+use crate::order::Order;
 use crate::programs::Programs;
 use crate::qdisc;
 use crate::refusal::silence_libbpf;
@@ -27,18 +27,6 @@ pub enum AttachVia {
     Clsact,
 }
 
-/// Position of a program among those at a port's hook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// A program that processes a packet before the port's own do, whichever is attached first.
-    BeforePort,
-    /// The port's own programs: before all that others have attached. A program that ends the
-    /// hook's chain then hides nothing from ours, which always let the next one run.
-    Port,
-    /// The port's own programs: after all that others have attached.
-    PortLast,
-}
-
 /// Priority and handle of a clsact filter. Both are fixed, so that a later process can find each
 /// filter and replace it in place.
 type Place = (u32, u32);
@@ -53,9 +41,9 @@ impl Order {
     /// Returns the places of the clsact filter, of which the first that is to be had is taken.
     fn places(self) -> &'static [Place] {
         match self {
-            Order::BeforePort => &BEFORE_PLACES,
+            Order::Gate | Order::BeforePort => &BEFORE_PLACES,
             Order::Port => &PORT_PLACES,
-            Order::PortLast => &PORT_PLACES[2..],
+            Order::PortLast | Order::Hold => &PORT_PLACES[2..],
         }
     }
 }
@@ -219,18 +207,9 @@ fn attach_tcx(
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
-    let watch = match order {
-        Order::Port => watch_on(ifindex, direction)?,
-        _ => None,
-    };
-    options.flags = match (order, watch) {
-        (Order::PortLast, _) => 0,
-        (_, None) => libbpf_sys::BPF_F_BEFORE,
-        (_, Some(id)) => {
-            options.__bindgen_anon_1.tcx.relative_id = id;
-            libbpf_sys::BPF_F_AFTER | libbpf_sys::BPF_F_ID
-        }
-    };
+    let (flags, relative_id) = order.in_tcx(ifindex, direction)?;
+    options.flags = flags;
+    options.__bindgen_anon_1.tcx.relative_id = relative_id;
     let until = Instant::now() + LEFT_MOST;
     let fd = loop {
         // SAFETY: a plain system call on a descriptor that outlives it, as do the options.
@@ -252,15 +231,6 @@ fn attach_tcx(
     }
     // SAFETY: the kernel has just returned this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Returns the last of the programs of `uc watch` that are the first ones at a hook.
-fn watch_on(ifindex: u32, direction: Direction) -> io::Result<Option<u32>> {
-    let placed = programs_on(ifindex, direction)?.into_iter();
-    let is_watch =
-        |program: &u32| program_info(*program).is_some_and(|(name, _)| is_watch_name(&name));
-    let first = placed.map(|placed| placed.program);
-    Ok(first.take_while(is_watch).last())
 }
 
 fn attach_clsact(

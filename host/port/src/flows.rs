@@ -144,13 +144,20 @@ impl Programs {
         guest: SocketAddr,
         remote: SocketAddr,
     ) -> Result<Option<FlowView>, PortError> {
-        let key = key_bytes(ifindex, guest, remote);
+        self.flow_of(&key_bytes(ifindex, guest, remote))
+    }
+
+    /// Returns the flow with this key (`struct uc_key` of `bpf/key.h`), as [`Programs::flow`].
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn flow_of(&self, key: &[u8]) -> Result<Option<FlowView>, PortError> {
         let value = self
             .maps
             .flows
-            .lookup(&key, MapFlags::ANY)
+            .lookup(key, MapFlags::ANY)
             .map_err(|error| PortError::from_libbpf(READ, &error))?;
-        Ok(value.and_then(|value| view(&key, &value)))
+        Ok(value.and_then(|value| view(key, &value)))
     }
 
     /// Deletes a port's flows. For tests, and for a port that is detached for good.

@@ -123,7 +123,8 @@ impl PinnedLink {
     }
 }
 
-fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
+/// Returns a program's number in the kernel.
+pub(crate) fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut bytes = size_of_val(&info) as u32;
     // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has that size.
@@ -194,10 +195,4 @@ pub(crate) fn program_info(id: u32) -> Option<(String, u64)> {
     let name: Vec<u8> = name.take_while(|&byte| byte != 0).collect();
     let name = String::from_utf8_lossy(&name).into_owned();
     (code == 0).then_some((name, info.load_time))
-}
-
-/// Returns whether a program of this name is one of `uc watch`, which run before a port's own on
-/// purpose.
-pub(crate) fn is_watch_name(name: &str) -> bool {
-    name.starts_with("uc_watch_")
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use nix::fcntl::Flock;
 
-use crate::attach::{AttachVia, Link, Order, clsact_filters, detach_clsact};
+use crate::attach::{AttachVia, Link, clsact_filters, detach_clsact};
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::expedite::Expedited;
@@ -26,6 +26,7 @@ use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
 use crate::locks;
 use crate::object::{ProgramObject, check_plan_laws};
+use crate::order::Order;
 use crate::plans::check_plan;
 use crate::ports::PORTS_MAX;
 use crate::programs::Programs;
