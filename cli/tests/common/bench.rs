@@ -133,19 +133,21 @@ pub fn reason(label: &str) -> Reason {
         .unwrap()
 }
 
-/// Returns the value of a TCP counter of this namespace in /proc, for example `InCsumErrors`.
+/// Returns the value of a TCP counter of this namespace in /proc, for example `InCsumErrors` or
+/// `TCPTimeouts`.
 pub fn tcp_counter(namespace: &Namespace, name: &str) -> u64 {
-    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
-    let text = namespace.enter(read).unwrap();
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let mut pairs = names.split(' ').zip(values.split(' '));
-    let found = pairs.find(|(found, _)| *found == name);
-    found
-        .unwrap_or_else(|| panic!("no {name}"))
-        .1
-        .parse()
-        .unwrap()
+    for (file, prefix) in [("snmp", "Tcp: "), ("netstat", "TcpExt: ")] {
+        let path = format!("/proc/thread-self/net/{file}");
+        let text = namespace.enter(|| std::fs::read_to_string(path).unwrap());
+        let text = text.unwrap();
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        let mut pairs = names.split(' ').zip(values.split(' '));
+        if let Some((_, value)) = pairs.find(|(found, _)| *found == name) {
+            return value.parse().unwrap();
+        }
+    }
+    panic!("no {name}");
 }
 
 /// Makes the interface compute its own checksums, so that captures of it have valid ones.

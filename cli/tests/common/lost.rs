@@ -5,6 +5,7 @@ use std::thread;
 
 use uc_lab::netns::Namespace;
 
+use super::bench::tcp_counter;
 use super::ends::{open, receive, send};
 use super::routed::{Routed, ip};
 use super::uc::success;
@@ -13,7 +14,7 @@ use super::uc::success;
 pub const CONNECTIONS: u64 = 10;
 pub const SEGMENTS: u64 = 8;
 /// Size of a full packet.
-const PACKET_BYTES: u64 = 1500;
+pub const PACKET_BYTES: u64 = 1500;
 
 /// Has the guest's segments leave one by one, so that the host can drop single ones.
 pub fn send_singly(net: &Routed) {
@@ -58,14 +59,8 @@ pub fn transfers(net: &Routed, listener: &TcpListener) -> (u64, u64) {
 
 /// Returns the numbers of a namespace's timeouts and of its fast recoveries without SACK.
 fn recoveries(namespace: &Namespace) -> (u64, u64) {
-    let text = namespace
-        .enter(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap())
-        .unwrap();
-    let mut rows = text.lines().filter(|line| line.starts_with("TcpExt: "));
-    let (names, values) = (rows.next().unwrap(), rows.next().unwrap());
-    let count = |name: &str| {
-        let at = names.split(' ').position(|known| known == name).unwrap();
-        values.split(' ').nth(at).unwrap().parse::<u64>().unwrap()
-    };
-    (count("TCPTimeouts"), count("TCPRenoRecovery"))
+    (
+        tcp_counter(namespace, "TCPTimeouts"),
+        tcp_counter(namespace, "TCPRenoRecovery"),
+    )
 }

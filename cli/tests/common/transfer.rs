@@ -97,22 +97,7 @@ impl Transfer {
 
     /// Limits the sending rate of the sender's kernel.
     pub fn pace(&self, bytes_per_second: u32) {
-        let length = size_of::<u32>() as libc::socklen_t;
-        let (fd, value) = (
-            self.socket.as_raw_fd(),
-            (&raw const bytes_per_second).cast(),
-        );
-        // SAFETY: the pointer is to a live integer of the given length.
-        let answer = unsafe {
-            libc::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_MAX_PACING_RATE,
-                value,
-                length,
-            )
-        };
-        assert_eq!(answer, 0, "{}", io::Error::last_os_error());
+        pace(&self.socket, bytes_per_second);
     }
 
     /// Returns the sender's TCP_INFO.
@@ -155,6 +140,23 @@ impl Transfer {
         assert_eq!(received, Ok(sent), "{source} to {destination}");
         (sent, pause_ms)
     }
+}
+
+/// Limits the sending rate of a socket's kernel.
+pub fn pace(socket: &TcpStream, bytes_per_second: u32) {
+    let length = size_of::<u32>() as libc::socklen_t;
+    let (fd, value) = (socket.as_raw_fd(), (&raw const bytes_per_second).cast());
+    // SAFETY: the pointer is to a live integer of the given length.
+    let answer = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            value,
+            length,
+        )
+    };
+    assert_eq!(answer, 0, "{}", io::Error::last_os_error());
 }
 
 /// Opens a connection. Returns the connecting socket and the accepted one; over TCP both run
