@@ -11,6 +11,7 @@ pub mod flows;
 pub mod full;
 pub mod given;
 pub mod guest;
+pub mod hold;
 pub mod law;
 pub mod laws;
 mod least_timeout;

@@ -13,8 +13,8 @@ pub mod research;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::{
-    agent, check, confirm, couple, dupack, explain, flows, full, given, guest, law, ports, split,
-    status, top, tune, watch,
+    agent, check, confirm, couple, dupack, explain, flows, full, given, guest, hold, law, ports,
+    split, status, top, tune, watch,
 };
 use crate::research::{compare, demo, merge, packetdrill, reproduce, run, verify};
 
@@ -50,6 +50,7 @@ enum Command {
     Split(split::Split),
     Tune(tune::Tune),
     Dupack(dupack::Dupack),
+    Hold(hold::Hold),
     Watch(watch::Watch),
     #[command(hide = true)]
     Manual(manual::Manual),
@@ -87,6 +88,7 @@ impl Arguments {
             Command::Split(split) => split.execute(),
             Command::Tune(tune) => tune.execute(),
             Command::Dupack(dupack) => dupack.execute(),
+            Command::Hold(hold) => hold.execute(),
             Command::Watch(watch) => watch.execute(),
             Command::Manual(manual) => manual.execute(Arguments::command()),
             Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),

@@ -210,6 +210,7 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "cli/tests/live_dupack.rs",
         "fn live_lost_windows_are_repaired_by_fast_retransmits_and_without_dupack_by_the_timer",
     ),
+    ("uc hold", "cli/tests/live_hold.rs", "fn live_transfers"),
     (
         "uc split",
         "cli/tests/live_split.rs",

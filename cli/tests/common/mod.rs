@@ -10,6 +10,7 @@ pub mod confined;
 pub mod ends;
 pub mod etcd;
 pub mod frames;
+pub mod held;
 pub mod hosts;
 pub mod law_page;
 pub mod lost;

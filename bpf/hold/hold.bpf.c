@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Packets of a tenant port on their way to the process that holds them, and back. Three programs
+ * around the port's own:
+ *
+ *   uc_hold_gate        towards the guest, before all others: frames that the process sends
+ *   uc_hold_to_guest    towards the guest, after all others: hands packets over and removes them
+ *   uc_hold_from_guest  from the guest, after all others: hands over copies
+ *
+ * So each packet passes every program of the port once: on its first way, or, if the process sends
+ * the guest's data again, as a segment of the guest. A packet that cannot be handed over passes:
+ * without a process, with one that does not renew its heartbeat, or with a full ring.
+ *
+ * They use UAPI headers only.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+#include "../packet.h"
+#include "give.h"
+
+static __always_inline void uc_hold_count_passed(void)
+{
+	__u64 *packets = uc_only_entry(&passed);
+
+	if (packets)
+		(*packets)++;
+}
+
+/* Hands a packet over if its flow is held or it may open one. Returns 1 if user space gets it. */
+static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_control *say,
+				   enum uc_direction direction)
+{
+	struct uc_hold_head head = {.key.ifindex = skb->ifindex, .direction = direction};
+	struct uc_segment segment = {};
+	struct uc_offsets at = {};
+	void *ring;
+
+	if (bpf_ktime_get_ns() >= say->alive_until_ns)
+		return 0;
+	ring = bpf_map_lookup_elem(&rings, &head.key.ifindex);
+	if (!ring || uc_parse(skb, &head.key, &segment, &at, direction) != UC_TRANSLATED)
+		return 0;
+	if (!(segment.flags & UC_SYN) && !bpf_map_lookup_elem(&held_flows, &head.key))
+		return 0;
+	/* an ACK of the guest says nothing about what it sends */
+	if (direction == UC_FROM_GUEST && !segment.payload_bytes &&
+	    !(segment.flags & (UC_SYN | UC_FIN | UC_RST)))
+		return 0;
+	head.frame_bytes = skb->len;
+	head.payload_bytes = segment.payload_bytes;
+	head.gso_size = skb->gso_size;
+	head.tcp_at = at.tcp;
+	head.options = segment.options;
+	if (uc_hold_give(skb, ring, &head))
+		return 1;
+	uc_hold_count_passed();
+	return 0;
+}
+
+SEC("tcx/egress")
+int uc_hold_gate(struct __sk_buff *skb)
+{
+	const struct uc_hold_control *say = uc_only_entry(&control);
+
+	if (!say || !skb->mark)
+		return TC_ACT_UNSPEC;
+	if (skb->mark == say->to_guest_mark) {
+		skb->mark = 0;
+		return TC_ACT_OK;
+	}
+	/* the mark stays on the frame, for the program of the other direction */
+	if (skb->mark == say->to_network_mark)
+		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tcx/egress")
+int uc_hold_to_guest(struct __sk_buff *skb)
+{
+	const struct uc_hold_control *say = uc_only_entry(&control);
+
+	if (!say || !uc_hold(skb, say, UC_TO_GUEST))
+		return TC_ACT_UNSPEC;
+	/* Frees the packet, since there is no such interface. TC_ACT_SHOT would tell a sender on
+	 * this host of congestion, and TCX has no TC_ACT_STOLEN. */
+	return bpf_redirect(0, 0);
+}
+
+SEC("tcx/ingress")
+int uc_hold_from_guest(struct __sk_buff *skb)
+{
+	const struct uc_hold_control *say = uc_only_entry(&control);
+
+	if (!say)
+		return TC_ACT_UNSPEC;
+	if (skb->mark && skb->mark == say->to_network_mark)
+		skb->mark = 0;
+	else
+		uc_hold(skb, say, UC_FROM_GUEST);
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the hold's programs and user space share: the contract between them.
+ */
+#ifndef UC_HOLD_LAYOUT_H
+#define UC_HOLD_LAYOUT_H
+
+#include <linux/types.h>
+
+#include "../../core/segment.h"
+#include "../key.h"
+
+/* Settings of user space for all programs; all zero until it runs. */
+struct uc_hold_control {
+	/* The heartbeat: packets are handed over only before this time, which user space renews. */
+	__u64 alive_until_ns;
+	/* skb->mark of frames that user space sends: towards the guest, past all programs; towards
+	 * the network, into the port as if the guest had sent them. Random numbers, so that no
+	 * other mark equals them; 0: none. */
+	__u32 to_guest_mark;
+	__u32 to_network_mark;
+};
+
+/* A packet that is handed over: this head, and the whole frame behind it. */
+struct uc_hold_head {
+	struct uc_key key;
+	__u32 frame_bytes;
+	__u32 payload_bytes;
+	__u16 gso_size; /* payload of one segment on the wire; 0: the frame is one segment */
+	__u16 tcp_at;   /* offset of the TCP header in the frame */
+	__u8 direction; /* enum uc_direction */
+	__u8 options;   /* UC_OPT_* of a SYN or SYN-ACK */
+	__u8 pad[2];
+};
+
+/*
+ * Room for a frame in each size of entry: a ring buffer's entries have constant sizes. An ACK with
+ * all its options fits into the first, a segment of an Ethernet of 1500 bytes into the second, a
+ * super-segment as large as Linux makes them by default into the last (64 KiB of IP packet).
+ */
+#define UC_HOLD_ACK_BYTES     176
+#define UC_HOLD_SEGMENT_BYTES 1976
+#define UC_HOLD_JUMBO_BYTES   10184
+#define UC_HOLD_SUPER_BYTES   65616
+
+#endif

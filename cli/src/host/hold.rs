@@ -1,0 +1,126 @@
+//! `uc hold`: this host holds packets of guests' connections: paced ACKs, and data that it retransmits.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::{Result, bail};
+use clap::{ArgGroup, Args};
+use serde_json::Value;
+use uc_hold::{Buffer, Settings};
+use uc_holder::{CAVEAT, Counts, Holder};
+use uc_split::Status;
+use uc_words::Bytes;
+
+use crate::research::batch::cancel_on_signal;
+
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+
+/// Hold packets of guests' connections in this process: spread ACKs over a round trip (--pace), or keep the
+/// guests' data and retransmit it by the path's own timeout (--buffer).
+///
+/// Connections are held that begin after this command; others pass. It runs until it is stopped or killed,
+/// and leaves nothing behind: then all connections go on without it. It needs Linux 6.6 or newer.
+#[derive(Args)]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["pace", "buffer"])))]
+pub struct Hold {
+    /// Ports of the guests
+    #[arg(required = true, value_name = "PORT")]
+    ports: Vec<String>,
+    /// Spread the ACKs to the guest over a round trip, so that it sends no bursts; an ACK of many segments
+    /// becomes several. The port needs no law
+    #[arg(long)]
+    pace: bool,
+    /// Keep the guest's data until it is acknowledged, and retransmit what is lost. Only of flows that a law
+    /// of the port translates: it answers the losses in the guest's place
+    #[arg(long)]
+    buffer: bool,
+    /// Minimum RTO of the host in milliseconds, with --buffer
+    #[arg(long, value_name = "MS", default_value_t = 10, requires = "buffer",
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    rto_min: u64,
+    /// Most memory for the packets of each port, as 64MB; what does not fit passes without being held. The
+    /// kernel takes up to a quarter more, with which packets reach this process
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(Settings::BYTES_MAX as u32))]
+    memory: Bytes,
+    /// Print the numbers as a JSON object, at the start and at the end
+    #[arg(long)]
+    json: bool,
+}
+
+impl Hold {
+    /// Holds packets until it is stopped.
+    pub fn execute(self) -> Result<bool> {
+        self.check_split()?;
+        let stop = cancel_on_signal()?;
+        let mut holder = Holder::start(&self.ports, self.settings())?;
+        if self.json {
+            print(holder.counts()?, true)?;
+        } else {
+            outln!(
+                "{}: connections that begin from now on are held",
+                self.ports.join(", ")
+            );
+            outln!("caution: {CAVEAT}");
+        }
+        crate::out::flush();
+        let mut ended = Ok(());
+        while ended.is_ok() && !stop.load(Ordering::Relaxed) {
+            ended = holder.step();
+        }
+        // What is held is released also where it can't go on.
+        let counts = holder.finish()?;
+        ended?;
+        print(counts, self.json)?;
+        Ok(true)
+    }
+
+    fn settings(&self) -> Settings {
+        let buffer = Buffer {
+            least_timeout_ns: self.rto_min * MS,
+        };
+        Settings {
+            pace: self.pace,
+            buffer: self.buffer.then_some(buffer),
+            bytes_max: self.memory.0 as usize,
+        }
+    }
+
+    /// Refuses a port whose connections `uc split` ends on this host.
+    fn check_split(&self) -> Result<()> {
+        let Ok(status) = Status::ask() else {
+            return Ok(());
+        };
+        let is_split = |port: &&String| status.setup.interfaces.contains(port);
+        if let Some(port) = self.ports.iter().find(is_split) {
+            bail!(
+                "port {port}: `uc split` (process {}) ends its connections on this host, so there is nothing to \
+                 hold; leave one of the two",
+                status.pid
+            );
+        }
+        Ok(())
+    }
+}
+
+fn print(counts: Counts, json: bool) -> Result<()> {
+    if json {
+        let named = counts
+            .named()
+            .map(|(name, count)| (name.into(), count.into()));
+        outln!("{}", Value::Object(named.collect()));
+        return Ok(());
+    }
+    let of = counts.decisions;
+    outln!(
+        "{} packets went through this process: {} ACKs paced and {} added; {} retransmissions, {} of them after a timeout; \
+         {} packets passed for want of time, {} for want of memory",
+        counts.packets,
+        of.acks_paced,
+        of.acks_added,
+        of.retransmits,
+        of.timeouts,
+        counts.passed,
+        of.packets_unheld
+    );
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! `uc hold` repairs the losses of guests' data, and spreads their ACKs.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::thread;
+
+use common::bench::tcp_counter;
+use common::ends::{listen, open, receive, send};
+use common::held::{Held, acks_to, count};
+use common::lost::{CONNECTIONS, PACKET_BYTES, SEGMENTS, lose_the_next_window, send_singly};
+use common::routed::Routed;
+use common::sandbox::Sandbox;
+use common::uc::success;
+use common::{by_hand, live_with};
+use uc_lab::pattern::Pattern;
+use uc_live::in_peace;
+
+/// Programs that the tests run.
+const TOOLS: [&str; 2] = ["ip", "nft"];
+/// Bytes of a transfer whose ACKs are counted.
+const BYTES: u64 = 4_000_000;
+
+fn can_run() -> bool {
+    live_with(&TOOLS) && live_with(&by_hand::TOOLS)
+}
+
+/// Builds the network, with a law on the port.
+fn network() -> (Routed, Sandbox) {
+    let (net, sandbox) = (Routed::build(&[None], 1), Sandbox::new());
+    success(sandbox.uc(&net.host, &["attach", "port0", "--law", "ecn"]));
+    (net, sandbox)
+}
+
+/// Opens connections one after the other, each of which loses its only window; all bytes arrive, once.
+/// Returns how often the guest's timer expired, and how many segments the guest retransmitted.
+fn lose_windows(net: &Routed, is_ipv6: bool) -> [u64; 2] {
+    let listener = listen(&net.server, Routed::server(0, is_ipv6, 80));
+    let headers = if is_ipv6 { 72 } else { 52 };
+    let bytes = SEGMENTS * (PACKET_BYTES - headers);
+    let counters = || ["TCPTimeouts", "RetransSegs"].map(|name| tcp_counter(&net.guest, name));
+    let before = counters();
+    for _ in 0..CONNECTIONS {
+        let (guest, server) = open(&net.guest, &listener);
+        lose_the_next_window(net);
+        // Without the end of the stream, whose packet is short and would arrive.
+        let pattern = Pattern::default();
+        let sent = &pattern.chunk(0)[..bytes as usize];
+        (&guest).write_all(sent).unwrap();
+        let mut received = vec![0; bytes as usize];
+        (&server).read_exact(&mut received).unwrap();
+        assert!(received == sent, "other bytes");
+    }
+    let after = counters();
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+#[test]
+fn live_lost_windows_are_repaired_by_the_host_and_without_hold_by_the_guests_timer() {
+    if !can_run() {
+        return;
+    }
+    let (net, sandbox) = network();
+    // A guest whose segments leave one by one, and that has neither tail loss probes nor RACK.
+    send_singly(&net);
+    net.guest
+        .set_sysctls(&[
+            ("net.ipv4.tcp_early_retrans", "0".into()),
+            ("net.ipv4.tcp_recovery", "0".into()),
+        ])
+        .unwrap();
+    for is_ipv6 in [false, true] {
+        let [timeouts, retransmitted] = lose_windows(&net, is_ipv6);
+        println!("without: {timeouts} timeouts, the guest retransmits {retransmitted}");
+        assert!(timeouts >= CONNECTIONS, "{timeouts} timeouts");
+        let held = Held::start(&net, &sandbox, &["--buffer"]);
+        let [timeouts, retransmitted] = lose_windows(&net, is_ipv6);
+        println!("with: {timeouts} timeouts, the guest retransmits {retransmitted}");
+        let numbers = held.end();
+        // A machine that holds the process up for 200 ms lets a timer expire.
+        assert!(timeouts <= CONNECTIONS / 2, "{timeouts} timeouts");
+        let by_host = count(&numbers, "retransmits");
+        assert!(by_host >= CONNECTIONS * SEGMENTS / 2, "{by_host}");
+        assert!(count(&numbers, "timeouts") >= CONNECTIONS / 2, "{numbers}");
+    }
+    success(sandbox.uc(&net.host, &["detach", "--all"]));
+}
+
+/// Sends from the guest. Returns the number of ACKs that the guest got, and the number of those that
+/// acknowledged more than two segments.
+fn count_acks(net: &Routed, is_ipv6: bool, port: u16) -> (usize, usize) {
+    let listener = listen(&net.server, Routed::server(0, is_ipv6, port));
+    let acks = acks_to(&net.guest, port, || {
+        let (guest, server) = open(&net.guest, &listener);
+        thread::scope(|scope| {
+            scope.spawn(|| send(&guest, BYTES));
+            assert_eq!(receive(&server), BYTES);
+        });
+    });
+    // From the SYN-ACK on.
+    let mut highest = acks[0];
+    let mut stretched = Vec::new();
+    for &ack in &acks {
+        let more = ack.wrapping_sub(highest);
+        if more < 1 << 31 {
+            if u64::from(more) > 2 * PACKET_BYTES {
+                stretched.push(more);
+            }
+            highest = ack;
+        }
+    }
+    let (all, many, largest) = (acks.len(), stretched.len(), stretched.iter().max());
+    println!(
+        "{many} of {all} ACKs are of more than two segments, the largest of {largest:?} bytes"
+    );
+    (all, many)
+}
+
+#[test]
+fn live_paced_acks_acknowledge_at_most_two_segments_each() {
+    if can_run() {
+        // Where the machine pauses, the guest sends tail loss probes, and gets ACKs undivided until these are
+        // acknowledged.
+        in_peace(pace_acks);
+    }
+}
+
+fn pace_acks() {
+    let (net, sandbox) = network();
+    for is_ipv6 in [false, true] {
+        let (acks, stretched) = count_acks(&net, is_ipv6, 80);
+        assert!(stretched > 10, "{stretched} of {acks}");
+        let held = Held::start(&net, &sandbox, &["--pace"]);
+        let (acks, stretched) = count_acks(&net, is_ipv6, 81);
+        let numbers = held.end();
+        assert_eq!(stretched, 0, "of {acks}");
+        assert!(acks as u64 >= BYTES / (2 * PACKET_BYTES), "{acks}");
+        assert!(count(&numbers, "acks_added") > 0, "{numbers}");
+    }
+    success(sandbox.uc(&net.host, &["detach", "--all"]));
+}

@@ -1,0 +1,41 @@
+//! What was done at ports, in numbers.
+
+use std::ops::AddAssign;
+
+/// What was done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that the programs handed over.
+    pub packets: u64,
+    /// Packets of held flows that passed, because the process was too slow or the packet too large.
+    pub passed: u64,
+    /// Packets that an interface did not take.
+    pub unsent: u64,
+    /// Times that the process was held up so long that packets passed; then it released all that it held.
+    pub stalls: u64,
+    /// Decisions about packets, by the ports' holds.
+    pub decisions: uc_hold::Counts,
+}
+
+impl Counts {
+    /// Returns the numbers with their names in JSON.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let own = [
+            ("packets", self.packets),
+            ("passed", self.passed),
+            ("unsent", self.unsent),
+            ("stalls", self.stalls),
+        ];
+        own.into_iter().chain(self.decisions.named())
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.packets += more.packets;
+        self.passed += more.passed;
+        self.unsent += more.unsent;
+        self.stalls += more.stalls;
+        self.decisions += more.decisions;
+    }
+}

@@ -1,0 +1,85 @@
+//! Errors of the hold at ports, and their remedies.
+
+use std::io;
+
+use uc_port::PortError;
+
+/// Why a port's packets can't be held.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    /// A second process for one port.
+    #[error("port {name}: another `uc hold` runs for it; end that first")]
+    Taken {
+        /// Name of the interface.
+        name: String,
+    },
+    /// The kernel is too old.
+    #[error(
+        "port {name}: this kernel has no TCX, by which the kernel itself takes a process's programs off \
+         when it ends; `uc hold` needs Linux 6.6 or newer"
+    )]
+    NoTcx {
+        /// Name of the interface.
+        name: String,
+    },
+    /// Something would not see the packets that are held.
+    #[error(
+        "port {name}: {other} runs behind the programs of `uc hold` and would not see the packets that \
+         these hold; attach it before them by TCX (a port: `uc attach` without --via clsact), or remove it"
+    )]
+    Behind {
+        /// Name of the interface.
+        name: String,
+        /// The program or filter.
+        other: String,
+    },
+    /// The port's guests would not learn of the losses that the host repairs.
+    #[error(
+        "port {name}: it has no law that answers the losses which --buffer repairs, so its guests would never \
+         slow down; `uc attach {name} --law ecn` attaches one"
+    )]
+    NoLaw {
+        /// Name of the interface.
+        name: String,
+    },
+    /// All interfaces are gone.
+    #[error("no port is left: the interfaces are gone; start `uc hold` again when they are back")]
+    NoPorts,
+    /// The process may not open packet sockets.
+    #[error(
+        "CAP_NET_RAW and CAP_NET_ADMIN are missing: run as root, or grant them to the program with setcap"
+    )]
+    Capability,
+    /// The kernel refused something.
+    #[error("could not {action}: {source}")]
+    Kernel {
+        /// The operation that failed.
+        action: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// A program can't be loaded or attached.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+impl HoldError {
+    /// Creates an error from the kernel's refusal of `action`.
+    pub(crate) fn kernel(action: impl Into<String>, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Capability,
+            _ => Self::Kernel {
+                action: action.into(),
+                source,
+            },
+        }
+    }
+
+    /// Creates an error from one of libbpf-rs.
+    pub(crate) fn libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
+        Self::Kernel {
+            action: action.into(),
+            source: io::Error::other(format!("{source:#}")),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Which flows a port's law translates. Only their data is kept: where the host repairs losses that the guest
+//! does not see, the law slows the guest down in place of its own congestion control.
+
+use uc_core::{Law, consts};
+use uc_port::{PortPlan, Programs, Store};
+
+use crate::error::HoldError;
+use crate::flow::Flow;
+
+/// The port programs, if any port of the host has them.
+#[derive(Debug)]
+pub struct Laws(Option<Programs>);
+
+impl Laws {
+    /// Opens the pinned programs.
+    ///
+    /// # Errors
+    /// The kernel's refusal; pins of another version.
+    pub fn open() -> Result<Self, HoldError> {
+        Ok(Self(Store::default().open()?))
+    }
+
+    /// Checks that a port has a law.
+    ///
+    /// # Errors
+    /// [`HoldError::NoLaw`]; the kernel's refusal.
+    pub fn check(&self, ifindex: u32, name: &str) -> Result<(), HoldError> {
+        let plan = match &self.0 {
+            Some(programs) => programs.plan(ifindex)?,
+            None => None,
+        };
+        match plan.is_some_and(|plan| has_law(&plan)) {
+            true => Ok(()),
+            false => Err(HoldError::NoLaw { name: name.into() }),
+        }
+    }
+
+    /// Returns whether the port translates a flow, whose handshake it has seen.
+    pub fn translate(&self, flow: &Flow) -> bool {
+        let view = self.0.as_ref().map(|programs| programs.flow_of(flow.key()));
+        let Some(Ok(Some(view))) = view else {
+            return false;
+        };
+        u32::from(view.state.stage) == consts::TRANSLATING
+            && u32::from(view.state.policy.modes) & consts::MODE_OBSERVE == 0
+    }
+}
+
+fn has_law(plan: &PortPlan) -> bool {
+    plan.rules.iter().any(|rule| {
+        Law::of(&rule.policy) != Law::PASS
+            && u32::from(rule.policy.modes) & consts::MODE_OBSERVE == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uc_core::Policy;
+
+    #[test]
+    fn rules_that_pass_or_observe_are_no_law_that_answers_losses() {
+        let has = |law: u32, modes: u32| {
+            let policy = Policy {
+                modes: modes as u8,
+                ..Policy::new(law, consts::PROFILE_LINUX)
+            };
+            has_law(&PortPlan::of_all(policy, None))
+        };
+        assert!(has(consts::LAW_ECN, 0));
+        assert!(has(consts::LAW_DELAY, consts::WITHHELD_SACK));
+        assert!(!has(consts::LAW_ECN, consts::MODE_OBSERVE));
+        assert!(!has(consts::LAW_PASS, 0));
+        assert!(!has_law(&PortPlan::default()));
+    }
+}

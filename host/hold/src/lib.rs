@@ -1,0 +1,44 @@
+//! Holds packets at ports: spreads ACKs towards the guest, and retransmits the guest's data, as
+//! `base/hold` decides. `docs/hold.md` describes it.
+//!
+//! A program at a port can neither hold nor time a packet. So three programs around the port's own hand
+//! packets over to one process, which sends them when they are due: the core's decisions are made before,
+//! on the packets' first way through the port. Nothing is pinned: the kernel takes the programs off when
+//! the process ends, however it ends.
+//!
+//! Read in this order:
+//! - `bpf/hold/hold.bpf.c`: which packets are handed over, and how they come back.
+//! - `programs`, `wire`: the programs in the kernel; the packet sockets.
+//! - `frame`, `made`, `piece`: a packet in memory; what is made of it; one segment of it.
+//! - `port`, [`holder`]: one port; the process with all of them.
+
+mod counts;
+mod error;
+mod flow;
+mod frame;
+pub mod holder;
+mod laws;
+mod made;
+mod newest;
+mod piece;
+mod port;
+mod programs;
+#[cfg(test)]
+mod samples;
+mod wire;
+
+pub use counts::Counts;
+pub use error::HoldError;
+pub use holder::Holder;
+pub use uc_hold::{Buffer, Settings};
+
+/// What it means for a guest that its packets are held, in one line.
+pub const CAVEAT: &str = "packets of held connections go through this process, which takes processor time; on a \
+     path whose round-trip time jumps, --buffer retransmits what was not lost";
+
+/// Types that bindgen generates from `bpf/hold/layout.h`.
+mod layout {
+    #![allow(non_camel_case_types, missing_docs, dead_code)]
+    #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+    include!(concat!(env!("OUT_DIR"), "/layout.rs"));
+}

@@ -1,0 +1,31 @@
+//! The newest fields of a guest's headers in a flow. A retransmission of the host carries them, as one of the
+//! guest would: the far end could refuse an older timestamp (PAWS, RFC 7323 §5.3).
+
+use crate::frame::Frame;
+
+/// Fields of a flow's newest segment from its guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newest {
+    ack: u32,
+    window: u16,
+    timestamps: Option<[u8; 8]>,
+}
+
+impl Newest {
+    /// Reads them from the next segment of the guest.
+    pub fn of(frame: &Frame) -> Self {
+        Self {
+            ack: frame.ack(),
+            window: frame.window(),
+            timestamps: frame.timestamps(),
+        }
+    }
+
+    /// Writes the fields into a retransmission.
+    pub fn write(&self, frame: &mut Frame) {
+        frame.set_ack(self.ack, self.window);
+        if let Some(timestamps) = self.timestamps {
+            frame.set_timestamps(timestamps);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! One port: what its programs hand over goes to its hold, and what the hold returns goes to the wire.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::rc::Rc;
+
+use uc_core::consts;
+use uc_hold::{Hold, Out, Settings, flags};
+use uc_port::{PortError, claim_port, interface_index};
+use zerocopy::FromBytes;
+
+use crate::counts::Counts;
+use crate::error::HoldError;
+use crate::flow::Flow;
+use crate::frame::{Checksum, Frame};
+use crate::laws::Laws;
+use crate::layout::uc_hold_head;
+use crate::newest::Newest;
+use crate::piece::{Joined, Piece};
+use crate::programs::{Attached, Programs};
+use crate::wire::Wire;
+
+/// Flags of segments by which flows begin and end.
+const BEGIN_OR_END: u8 = flags::SYN | flags::FIN | flags::RST;
+const SYN_ACK: u8 = flags::SYN | flags::ACK;
+/// Options of connections that are not held: what signs a segment also signs its ACK number, and Multipath
+/// TCP maps sequence numbers onto others.
+const UNHELD_OPTIONS: u32 = consts::OPT_SIGNED | consts::OPT_MPTCP;
+
+/// A port whose packets are held. Dropping it detaches its programs.
+#[derive(Debug)]
+pub struct Port {
+    ifindex: u32,
+    name: String,
+    programs: Rc<Programs>,
+    /// `None`: no data is kept.
+    laws: Option<Rc<Laws>>,
+    hold: Hold<Flow, Piece>,
+    /// The flows whose packets are handed over.
+    flows: BTreeMap<Flow, Option<Newest>>,
+    wire: Wire,
+    counts: Counts,
+    attached: Option<Attached>,
+    _claim: File,
+}
+
+impl Port {
+    /// Takes a port of the calling thread's network namespace; its programs are not attached yet.
+    ///
+    /// # Errors
+    /// [`HoldError::Taken`]; [`HoldError::NoLaw`] if data is to be kept; an interface that does not exist; what
+    /// the kernel refuses.
+    pub fn open(
+        programs: &Rc<Programs>,
+        laws: &Rc<Laws>,
+        name: &str,
+        settings: Settings,
+    ) -> Result<Self, HoldError> {
+        let ifindex = interface_index(name)?;
+        if settings.buffer.is_some() {
+            laws.check(ifindex, name)?;
+        }
+        let claim = claim_port("hold", ifindex)?;
+        let marks = (programs.to_guest_mark, programs.to_network_mark);
+        Ok(Self {
+            ifindex,
+            name: name.to_owned(),
+            programs: Rc::clone(programs),
+            laws: settings.buffer.map(|_| Rc::clone(laws)),
+            hold: Hold::new(settings),
+            flows: BTreeMap::new(),
+            wire: Wire::open(ifindex, marks.0, marks.1)?,
+            counts: Counts::default(),
+            attached: None,
+            _claim: claim.ok_or_else(|| HoldError::Taken { name: name.into() })?,
+        })
+    }
+
+    /// Attaches the programs: from now on packets are handed over.
+    ///
+    /// # Errors
+    /// As [`Programs::attach`].
+    pub fn attach(&mut self) -> Result<(), HoldError> {
+        self.attached = Some(self.programs.attach(self.ifindex, &self.name)?);
+        Ok(())
+    }
+
+    /// Detaches the programs, and forgets all flows.
+    pub fn detach(&mut self) {
+        self.attached = None;
+        for flow in std::mem::take(&mut self.flows).into_keys() {
+            self.programs.forget_flow(flow.key());
+        }
+    }
+
+    /// Returns the index of the interface.
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
+    /// Takes a packet that the programs handed over.
+    pub fn receive(&mut self, now_ns: u64, entry: &[u8]) {
+        let Ok((head, rest)) = uc_hold_head::read_from_prefix(entry) else {
+            return;
+        };
+        let bytes = rest.get(..head.frame_bytes as usize);
+        let frame = bytes.and_then(|bytes| {
+            let (at, payload) = (head.tcp_at.into(), head.payload_bytes as usize);
+            Frame::read(bytes, at, payload, head.gso_size.into())
+        });
+        // The programs hand over whole headers only.
+        let Some(frame) = frame else { return };
+        self.counts.packets += 1;
+        let is_from_guest = u32::from(head.direction) == consts::FROM_GUEST;
+        let is_unheld = u32::from(head.options) & UNHELD_OPTIONS != 0;
+        if is_unheld || frame.checksum() == Checksum::Wrong {
+            if !is_from_guest {
+                self.send_to_guest(&frame);
+            }
+            return;
+        }
+        let (flow, own) = (Flow::from(head.key), frame.flags());
+        if is_from_guest {
+            self.sent(now_ns, flow, frame);
+        } else {
+            for piece in Piece::of(flow, frame) {
+                self.hold.arrived(now_ns, flow, &piece.segment(), piece);
+            }
+        }
+        if own & BEGIN_OR_END != 0 {
+            self.follow(flow);
+        }
+        if own & SYN_ACK == SYN_ACK
+            && let Some(laws) = &self.laws
+            && !laws.translate(&flow)
+        {
+            self.hold.keep_nothing(&flow);
+        }
+    }
+
+    fn sent(&mut self, now_ns: u64, flow: Flow, frame: Frame) {
+        if let Some(newest) = self.flows.get_mut(&flow) {
+            *newest = Some(Newest::of(&frame));
+        }
+        for piece in Piece::of(flow, frame) {
+            let segment = piece.segment();
+            self.hold.sent(now_ns, flow, &segment, || piece.alone());
+        }
+    }
+
+    /// Makes the programs hand over a flow's packets, or no longer, as the hold knows it. Before the
+    /// SYN-ACK reaches the guest: so its first data is handed over, too.
+    fn follow(&mut self, flow: Flow) {
+        match (self.hold.knows(&flow), self.flows.contains_key(&flow)) {
+            (true, false) if self.programs.add_flow(flow.key()) => {
+                self.flows.insert(flow, None);
+            }
+            (false, true) => {
+                self.programs.forget_flow(flow.key());
+                self.flows.remove(&flow);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets pass the flows that the hold has forgotten.
+    pub fn sweep(&mut self) {
+        let known: Vec<Flow> = self.flows.keys().copied().collect();
+        known.into_iter().for_each(|flow| self.follow(flow));
+    }
+
+    /// Sends all that is due.
+    pub fn send_due(&mut self, now_ns: u64) {
+        let mut joined: Option<Joined> = None;
+        while let Some(out) = self.hold.take(now_ns) {
+            let next = match out {
+                Out::ToGuest {
+                    packet,
+                    ack,
+                    without_sack,
+                } => Joined::new(packet, ack, without_sack),
+                Out::ToNetwork(piece) => {
+                    self.send_to_network(&piece);
+                    continue;
+                }
+            };
+            let left = match &mut joined {
+                None => Some(next),
+                Some(before) => before.add(next),
+            };
+            if let Some(next) = left
+                && let Some(whole) = joined.replace(next)
+            {
+                whole.send(|frame| self.send_to_guest(frame));
+            }
+        }
+        if let Some(last) = joined {
+            last.send(|frame| self.send_to_guest(frame));
+        }
+    }
+
+    fn send_to_guest(&mut self, frame: &Frame) {
+        if !self.wire.to_guest(frame) {
+            self.counts.unsent += 1;
+        }
+    }
+
+    fn send_to_network(&mut self, piece: &Piece) {
+        let mut frame = piece.to_frame();
+        if let Some(Some(newest)) = self.flows.get(&piece.flow()) {
+            newest.write(&mut frame);
+        }
+        frame.remove_ecn();
+        if !self.wire.to_network(&frame) {
+            self.counts.unsent += 1;
+        }
+    }
+
+    /// Returns when the hold has something to send, in ns.
+    pub fn next_at(&self) -> Option<u64> {
+        self.hold.next_at()
+    }
+
+    /// Sends all that is held towards the guest, in order.
+    pub fn release(&mut self, now_ns: u64) {
+        self.hold.release();
+        self.send_due(now_ns);
+    }
+
+    /// Checks that the port is there still, and that nothing runs behind the programs. Returns false if
+    /// the interface is gone.
+    ///
+    /// # Errors
+    /// [`HoldError::Behind`]; the kernel's refusal.
+    pub fn check(&self) -> Result<bool, HoldError> {
+        match interface_index(&self.name) {
+            Ok(ifindex) if ifindex == self.ifindex => {}
+            Ok(_) | Err(PortError::NoInterface { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        self.programs.check_last(self.ifindex, &self.name)?;
+        Ok(true)
+    }
+
+    /// Returns what was done at the port since the start.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            decisions: self.hold.counts(),
+            ..self.counts
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The hold's programs and maps in the kernel. They end with this process, however that ends: no link is
+//! pinned.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use uc_port::{
+    AttachVia, Direction, Link, Loaded, Order, PortError, attach_program, behind, draw_mark, now_ns,
+};
+use zerocopy::IntoBytes;
+
+use crate::error::HoldError;
+use crate::layout::uc_hold_control;
+
+/// The object that clang made of `bpf/hold/hold.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hold.bpf.o"));
+
+/// A port's ring has the size of this part of the port's memory, rounded down to a power of two. It must
+/// take what arrives until the process runs, on a busy machine some milliseconds later.
+const RING_PART: usize = 4;
+/// Smallest and largest size of a ring: that of a few super-segments, and more than a process is ever late.
+const RING_BYTES_MIN: usize = 1 << 20;
+const RING_BYTES_MAX: usize = 64 << 20;
+
+/// The programs and maps, held by file descriptor.
+#[derive(Debug)]
+pub struct Programs {
+    gate: OwnedFd,
+    to_guest: OwnedFd,
+    from_guest: OwnedFd,
+    control: MapHandle,
+    rings: MapHandle,
+    flows: MapHandle,
+    passed: MapHandle,
+    /// Marks of the frames that user space sends; none is 0.
+    pub to_guest_mark: u32,
+    pub to_network_mark: u32,
+}
+
+/// The programs at one port. Dropping it detaches them.
+#[derive(Debug)]
+pub struct Attached {
+    _from_guest: Link,
+    _to_guest: Link,
+    _gate: Link,
+}
+
+impl Programs {
+    /// Loads the programs. Nothing is handed over before a port has a ring and [`Programs::be_alive`] was
+    /// called.
+    ///
+    /// # Errors
+    /// The kernel's refusal; [`PortError`] has the usual reasons.
+    pub fn load() -> Result<Self, HoldError> {
+        let object = Loaded::load("load the programs of uc hold", OBJECT, |_| Ok(()))?;
+        let to_guest_mark = draw_mark()?;
+        Ok(Self {
+            gate: object.program("uc_hold_gate")?,
+            to_guest: object.program("uc_hold_to_guest")?,
+            from_guest: object.program("uc_hold_from_guest")?,
+            control: object.map("control")?,
+            rings: object.map("rings")?,
+            flows: object.map("held_flows")?,
+            passed: object.map("passed")?,
+            to_guest_mark,
+            // Another number, and not 0 either.
+            to_network_mark: to_guest_mark.wrapping_add(1).max(1),
+        })
+    }
+
+    /// Creates the ring of a port with this much memory, on which its packets are handed over once the
+    /// programs are attached.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn add_ring(&self, ifindex: u32, port_bytes: usize) -> Result<MapHandle, HoldError> {
+        let failed = |error| HoldError::libbpf("create a ring of packets", &error);
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let bytes = ring_bytes(port_bytes) as u32;
+        let kind = MapType::RingBuf;
+        let ring =
+            MapHandle::create(kind, Some("hold_ring"), 0, 0, bytes, &options).map_err(failed)?;
+        let fd = ring.as_fd().as_raw_fd().to_ne_bytes();
+        self.rings
+            .update(&ifindex.to_ne_bytes(), &fd, MapFlags::ANY)
+            .map_err(failed)?;
+        Ok(ring)
+    }
+
+    /// Attaches the programs to the interface with this index in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`HoldError::NoTcx`]; [`HoldError::Behind`] if something would not see the packets; the kernel's
+    /// refusal. Then nothing is attached.
+    pub fn attach(&self, ifindex: u32, name: &str) -> Result<Attached, HoldError> {
+        let attach = |program: &OwnedFd, direction, order| {
+            attach_program(program.as_fd(), ifindex, direction, AttachVia::Tcx, order).map_err(
+                |error| match error {
+                    PortError::Kernel { source, .. }
+                        if source.raw_os_error() == Some(libc::EINVAL) =>
+                    {
+                        HoldError::NoTcx { name: name.into() }
+                    }
+                    error => error.into(),
+                },
+            )
+        };
+        // What is handed over comes back through the gate: so that is there first, and goes last.
+        let attached = Attached {
+            _gate: attach(&self.gate, Direction::ToGuest, Order::Gate)?,
+            _to_guest: attach(&self.to_guest, Direction::ToGuest, Order::Hold)?,
+            _from_guest: attach(&self.from_guest, Direction::FromGuest, Order::Hold)?,
+        };
+        self.check_last(ifindex, name)?;
+        Ok(attached)
+    }
+
+    /// Checks that nothing runs behind the program that takes packets off the port: it would not see them.
+    ///
+    /// # Errors
+    /// [`HoldError::Behind`]; the kernel's refusal.
+    pub fn check_last(&self, ifindex: u32, name: &str) -> Result<(), HoldError> {
+        match behind(ifindex, Direction::ToGuest, self.to_guest.as_fd())? {
+            None => Ok(()),
+            Some(other) => Err(HoldError::Behind {
+                name: name.into(),
+                other: other.to_string(),
+            }),
+        }
+    }
+
+    /// Makes the programs hand packets over for `for_ns` from now on; 0: no longer.
+    ///
+    /// # Errors
+    /// [`HoldError::Kernel`] with the kernel's error.
+    pub fn be_alive(&self, for_ns: u64) -> Result<(), HoldError> {
+        let control = uc_hold_control {
+            alive_until_ns: if for_ns == 0 { 0 } else { now_ns() + for_ns },
+            to_guest_mark: self.to_guest_mark,
+            to_network_mark: self.to_network_mark,
+        };
+        self.control
+            .update(&0u32.to_ne_bytes(), control.as_bytes(), MapFlags::ANY)
+            .map_err(|error| HoldError::libbpf("tell the programs of uc hold", &error))
+    }
+
+    /// Makes the programs hand over packets of a flow. Returns false if the table is full.
+    pub fn add_flow(&self, key: &[u8]) -> bool {
+        self.flows.update(key, &[1, 0, 0, 0], MapFlags::ANY).is_ok()
+    }
+
+    /// Makes packets of a flow pass.
+    pub fn forget_flow(&self, key: &[u8]) {
+        let _gone_already = self.flows.delete(key);
+    }
+
+    /// Returns how many packets of held flows passed because a ring was full, or the packet too large.
+    ///
+    /// # Errors
+    /// [`HoldError::Kernel`] with the kernel's error.
+    pub fn passed(&self) -> Result<u64, HoldError> {
+        let of_cpus = self
+            .passed
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| HoldError::libbpf("read a counter of uc hold", &error))?;
+        let count = |bytes: &Vec<u8>| u64::from_ne_bytes(bytes[..8].try_into().unwrap_or_default());
+        Ok(of_cpus.iter().flatten().map(count).sum())
+    }
+}
+
+fn ring_bytes(port_bytes: usize) -> usize {
+    let part = (port_bytes / RING_PART).clamp(RING_BYTES_MIN, RING_BYTES_MAX);
+    1 << part.ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_is_a_quarter_of_the_ports_memory_within_its_bounds_and_a_power_of_two() {
+        for (port_bytes, bytes) in [
+            (0, 1 << 20),
+            (64 << 20, 16 << 20),
+            (100_000_000, 16 << 20),
+            (usize::MAX, 64 << 20),
+        ] {
+            assert_eq!(ring_bytes(port_bytes), bytes);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The packet sockets at a port. Both send out of the interface, which is towards the guest, and mark what
+//! they send: one kind of frame passes all programs on its way to the guest, the other is turned round and
+//! enters the port as if the guest had sent it (`bpf/hold/hold.bpf.c`).
+//!
+//! Each frame goes with the header that tells the kernel how to complete its checksum and how to cut it
+//! (`struct virtio_net_hdr` of linux/virtio_net.h): so a super-segment stays one as far as the guest's
+//! interface takes it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{Domain, Socket, Type};
+use uc_port::bind_to_port;
+
+use crate::error::HoldError;
+use crate::frame::{CHECKSUM, Checksum, FLAGS, Frame};
+
+/// Flags and types of the header.
+const NEEDS_CHECKSUM: u8 = 1;
+const TYPE_TCP_IPV4: u8 = 1;
+const TYPE_TCP_IPV6: u8 = 4;
+const TYPE_ECN: u8 = 0x80;
+/// CWR in byte 13 of the TCP header: the first segment alone keeps it.
+const CWR: u8 = 0x80;
+/// Bytes that a socket may have on their way to an interface that is slow to take them.
+const SEND_BUFFER_BYTES: usize = 8 << 20;
+
+/// The sockets at one port.
+#[derive(Debug)]
+pub struct Wire {
+    to_guest: Socket,
+    to_network: Socket,
+}
+
+impl Wire {
+    /// Opens the sockets at the interface with this index, whose frames get these marks.
+    ///
+    /// # Errors
+    /// [`HoldError::Capability`], or what the kernel refuses.
+    pub fn open(ifindex: u32, to_guest_mark: u32, to_network_mark: u32) -> Result<Self, HoldError> {
+        let open = |mark| {
+            open(ifindex, mark).map_err(|error| HoldError::kernel("open a packet socket", error))
+        };
+        Ok(Self {
+            to_guest: open(to_guest_mark)?,
+            to_network: open(to_network_mark)?,
+        })
+    }
+
+    /// Sends a frame to the guest. Returns whether the interface took it.
+    pub fn to_guest(&self, frame: &Frame) -> bool {
+        send(&self.to_guest, frame)
+    }
+
+    /// Sends a frame into the port, as if the guest had sent it. Returns whether the interface took it.
+    pub fn to_network(&self, frame: &Frame) -> bool {
+        send(&self.to_network, frame)
+    }
+}
+
+fn open(ifindex: u32, mark: u32) -> io::Result<Socket> {
+    // Without a protocol it receives nothing.
+    let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+    socket.set_nonblocking(true)?;
+    socket.set_mark(mark)?;
+    setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER_BYTES)?;
+    let on: libc::c_int = 1;
+    // SAFETY: the pointer is to a live integer of the given length.
+    let code = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_VNET_HDR,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if code != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    bind_to_port(socket.as_fd(), ifindex, 0)?;
+    Ok(socket)
+}
+
+fn send(socket: &Socket, frame: &Frame) -> bool {
+    let header = header_of(frame);
+    let parts = [IoSlice::new(&header), IoSlice::new(frame.bytes())];
+    socket.send_vectored(&parts).is_ok()
+}
+
+/// Returns the header for a frame: flags, type, then four numbers of 16 bits: the headers' length, the
+/// payload of a segment on the wire, where the checksum begins, and the field's offset from there.
+fn header_of(frame: &Frame) -> [u8; 10] {
+    let mut header = [0; 10];
+    if frame.checksum() != Checksum::Partial {
+        return header;
+    }
+    header[0] = NEEDS_CHECKSUM;
+    let mut numbers = [frame.header_bytes(), 0, frame.tcp_at(), CHECKSUM];
+    if frame.gso_bytes() > 0 {
+        header[1] = match frame.is_ipv6() {
+            true => TYPE_TCP_IPV6,
+            false => TYPE_TCP_IPV4,
+        };
+        if frame.bytes()[frame.tcp_at() + FLAGS] & CWR != 0 {
+            header[1] |= TYPE_ECN;
+        }
+        numbers[1] = frame.gso_bytes();
+    }
+    for (at, number) in numbers.into_iter().enumerate() {
+        header[2 + 2 * at..4 + 2 * at].copy_from_slice(&(number as u16).to_ne_bytes());
+    }
+    header
+}
