@@ -31,8 +31,8 @@ struct {
 	__type(value, struct uc_place);
 } places SEC(".maps");
 
-/* The places that flows have left, by index: where a new flow finds a free one at once, however many
- * others are taken. One that is taken meanwhile is passed over. */
+/* The places that flows have left, by index: where a new flow finds a free one at once, however
+ * many others are taken. One that is taken meanwhile is passed over. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 65536);

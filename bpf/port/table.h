@@ -13,8 +13,9 @@
  *   as the table has free places: a dynamic threshold (Choudhury and Hahne, 1998). So a port alone
  *   gets half of the table, two busy ones a third each, and some of it stays free for others.
  * - A new flow finds a free place if there is one, wherever it is: the places that flows have left
- *   are on a stack. If none is free, it searches the next few for a stale flow, then for a half-open
- *   one too, which gives up its place. A flow that is neither keeps its own, whatever others do.
+ *   are on a stack. If none is free, it searches the next few for a stale flow, then for a
+ *   half-open one as well, which gives up its place. A flow that is neither keeps its own,
+ *   whatever others do.
  */
 #ifndef UC_TABLE_H
 #define UC_TABLE_H
@@ -255,8 +256,8 @@ __attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
 	       uc_hand_over(place, index, &held, NULL);
 }
 
-/* Takes a place that a flow has left, or that none ever had, for the key in `pending`. Returns 1 and
- * stores the place's index in `pending`, or 0. A global function, for the verifier. */
+/* Takes a place that a flow has left, or that none ever had, for the key in `pending`. Returns 1
+ * and stores the place's index in `pending`, or 0. A global function, for the verifier. */
 __attribute__((noinline)) int uc_take_vacant(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
@@ -343,7 +344,8 @@ __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 		uc_read_place(place, &held);
 	if (state->half_open > uc_free_places(cursor) / UC_HALF_OPEN_SPARE && place &&
 	    held.ifindex == now->key.ifindex && uc_tag_of(&held) == turn->tag &&
-	    uc_give_up(&held, index, now->now_ns, 1) && uc_hand_over(place, index, &held, &now->key))
+	    uc_give_up(&held, index, now->now_ns, 1) &&
+	    uc_hand_over(place, index, &held, &now->key))
 		now->place = index;
 	else if (!uc_take_place(skb))
 		return 0;
