@@ -1,4 +1,5 @@
-//! What the segments of a flow tell: its handshake, what is in flight, what an ACK acknowledges.
+//! The state of a connection, as its segments show it: the handshake, the data in flight, and what an
+//! ACK acknowledges.
 
 use crate::Segment;
 use crate::segment::flags::{ACK, FIN, RST, SYN};
@@ -8,10 +9,10 @@ use crate::seq::{after, before, beyond, later};
 /// so that circular comparisons stay right.
 const MISSED_MAX_BYTES: u32 = 1 << 30;
 
-/// How far a connection has come.
+/// Stage of a connection's handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The peer's SYN was seen.
+    /// The guest has sent neither SYN nor SYN-ACK yet.
     Asked,
     /// The guest's SYN was seen.
     Asking,
@@ -21,58 +22,60 @@ enum Stage {
     Open,
 }
 
-/// What a segment of the guest is.
+/// Kind of a segment that the guest sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// Nothing that is to be acknowledged, or a window probe.
+    /// A segment without data and FIN, a window probe, or a segment before the end of the handshake.
     Nothing,
     /// Data or a FIN beyond all that was sent.
     New,
-    /// Something that was sent before, in whole or in part.
+    /// Data or a FIN that was sent before, in whole or in part.
     Again,
 }
 
-/// What a packet towards the guest is.
+/// Kind of a packet towards the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
-    /// A packet of no use: an RST, a SYN, or one that an end would not accept.
+    /// A packet that the decisions do not use: an RST, a SYN, a packet of a handshake, or one that an
+    /// end would not accept.
     Other,
     /// The SYN-ACK that opens the connection.
     Opened,
-    /// An ACK, with or without data, of so many new bytes.
+    /// An ACK, with or without data, and the number of bytes that it newly acknowledges.
     Acked(u32),
-    /// An ACK that repeats the last one while data is in flight, without data (RFC 5681 §2). Its
-    /// window has not grown, or it reports data by SACK.
+    /// A duplicate ACK (RFC 5681 §2): an ACK without data that repeats the last ACK number while data
+    /// is in flight. Its window has not grown, or it reports data by SACK.
     Duplicate,
 }
 
-/// The numbers of one connection.
+/// Sequence numbers and windows of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     stage: Stage,
-    /// What the peer has acknowledged, and the end of all that the guest has sent.
+    /// SND.UNA and SND.NXT of the guest: end of what the peer has acknowledged, and of all that was
+    /// sent.
     pub(crate) una: u32,
     pub(crate) nxt: u32,
     /// The largest payload of a segment of the guest.
     pub(crate) mss_bytes: u32,
-    /// The scale of the peer's windows, and the field of the last one.
+    /// Scale of the peer's windows, and the window field of its last segment.
     pub(crate) scale: u8,
     window: u16,
-    /// Scales that the SYNs offered.
+    /// Window scales that the SYNs offered.
     guest_offer: Option<u8>,
     peer_offer: Option<u8>,
-    /// End of what the peer has sent, as far as it was seen or the guest has acknowledged it; the
-    /// guest's window field.
+    /// End of the peer's data that was seen or that the guest has acknowledged; the guest's last
+    /// window field.
     peer_nxt: u32,
     guest_window: u16,
     has_guest_fin: bool,
     has_peer_fin: bool,
-    /// When a segment passed last.
+    /// Time of the last segment, in ns.
     pub(crate) seen_ns: u64,
 }
 
 impl Connection {
-    /// Creates a connection of whose two ends nothing is known yet.
+    /// Creates a connection of which nothing is known yet.
     pub(crate) fn new(now_ns: u64) -> Connection {
         Connection {
             stage: Stage::Asked,
@@ -139,7 +142,8 @@ impl Connection {
         self.scale = self.agreed(peer_offer);
     }
 
-    /// Takes the peer's SYN, which does not touch a connection until the guest answers it.
+    /// Stores the window scale of the peer's SYN. The connection itself does not change until the
+    /// guest answers.
     pub(crate) fn asked(&mut self, syn: &Segment) {
         self.peer_offer = syn.wscale;
     }
@@ -216,7 +220,7 @@ impl Connection {
         self.stage = Stage::Open;
         self.una = self.nxt;
         self.scale = self.agreed(segment.wscale);
-        // the window of a SYN-ACK is not scaled: only known not to be closed
+        // the window of a SYN-ACK is not scaled: it only shows that the window is open
         self.window = segment.window.max(1);
         self.peer_nxt = segment.end();
         self.seen_ns = now_ns;

@@ -8,7 +8,8 @@ use crate::rtt::Rtt;
 use crate::segment::flags::{ACK, RST, SYN};
 use crate::{Packet, Segment, Settings};
 
-/// The flow of one connection, and of those that follow it between the same ports.
+/// The state of one connection, and then of those that follow it between the same addresses and
+/// ports.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<P> {
     settings: Settings,
@@ -16,7 +17,7 @@ pub(crate) struct Flow<P> {
     rtt: Rtt,
     pacer: Option<Pacer<P>>,
     repair: Option<Repair<P>>,
-    /// When the hold will call [`Flow::act`], as it was registered.
+    /// Time in ns at which the hold will call [`Flow::act`]; `None`: nothing is due.
     pub(crate) registered_ns: Option<u64>,
 }
 
@@ -32,7 +33,7 @@ impl<P: Packet> Flow<P> {
         }
     }
 
-    /// Returns when something is due.
+    /// Returns the time in ns at which something is due; `None`: nothing is due.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let pace = self.pacer.as_ref().and_then(Pacer::due_ns);
         let repair = self.repair.as_ref().and_then(Repair::due_ns);
@@ -42,7 +43,7 @@ impl<P: Packet> Flow<P> {
         }
     }
 
-    /// Returns whether nothing is held, and no segment has passed for so long.
+    /// Returns whether nothing is due, and no segment has passed for `for_ns`.
     pub(crate) fn is_idle(&self, now_ns: u64, for_ns: u64) -> bool {
         let is_silent = now_ns.saturating_sub(self.connection.seen_ns) >= for_ns;
         is_silent && self.due_ns().is_none()
@@ -91,7 +92,7 @@ impl<P: Packet> Flow<P> {
         }
     }
 
-    /// Begins the connection of a guest's SYN or SYN-ACK, unless it repeats one.
+    /// Begins a connection at a guest's SYN or SYN-ACK, unless that is a retransmission.
     fn handshake(&mut self, now_ns: u64, syn: &Segment, desk: &mut Desk<'_, P>) {
         if !self.connection.begins_another(syn) {
             self.rtt.stop();
@@ -135,7 +136,7 @@ impl<P: Packet> Flow<P> {
             return;
         }
         let path = self.path();
-        // what the host repairs, the guest need not know
+        // the host repairs what SACK blocks report, so the guest does not need them
         let without_sack = self.repair.is_some() && segment.sack_blocks().next().is_some();
         match &mut self.pacer {
             None => desk.send_to_guest(packet, None, without_sack),
@@ -143,7 +144,7 @@ impl<P: Packet> Flow<P> {
         }
     }
 
-    /// Lets the repair see an ACK. Returns whether the guest must not.
+    /// Passes an ACK to the repair. Returns whether the ACK is hidden from the guest.
     fn repairs(
         &mut self,
         now_ns: u64,
@@ -176,7 +177,7 @@ impl<P: Packet> Flow<P> {
         }
     }
 
-    /// Keeps nothing of this connection's data any more.
+    /// Drops the copies of this connection's data, and keeps no others.
     pub(crate) fn keep_nothing(&mut self, desk: &mut Desk<'_, P>) {
         if let Some(mut repair) = self.repair.take() {
             repair.clear(desk);

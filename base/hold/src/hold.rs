@@ -8,9 +8,9 @@ use crate::memory::{Desk, Memory};
 use crate::segment::flags::{RST, SYN};
 use crate::{Counts, Out, Packet, Segment, Settings};
 
-/// A flow of which nothing is held makes room for others after so long a silence.
+/// Silence after which a flow of which nothing is held makes room for others.
 const IDLE_NS: u64 = 60_000_000_000;
-/// The time between two searches for such flows.
+/// Minimum interval between two searches for silent flows.
 const SEARCH_NS: u64 = 1_000_000_000;
 
 /// The hold of one port. `K` identifies a flow from the guest's side; `P` is the platform's packet.
@@ -70,7 +70,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         }
     }
 
-    /// Returns when [`Hold::take`] has something, in ns; 0: now.
+    /// Returns the time in ns at which [`Hold::take`] has something; 0: now; `None`: nothing is due.
     pub fn next_at(&self) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(0);
@@ -78,7 +78,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         self.due.first().map(|&(at_ns, _)| at_ns)
     }
 
-    /// Returns the next packet that is due; `None` if none is. Call it until then.
+    /// Returns the next packet that is due; `None` if none is. Call it until it returns `None`.
     pub fn take(&mut self, now_ns: u64) -> Option<Out<P>> {
         loop {
             if let Some(out) = self.ready.pop_front() {
@@ -92,22 +92,23 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         }
     }
 
-    /// Makes everything due that is held towards the guest, and drops all copies: for the end of the
-    /// process, and after it was held up. The flows go on with the next packets.
+    /// Makes all waiting ACKs due at once, and drops all copies of data. A process calls this before
+    /// it ends, and after it got no CPU for a while. The flows go on with the next packets.
     pub fn release(&mut self) {
         for key in self.flows.keys().copied().collect::<Vec<K>>() {
             self.change(key, |flow, desk| flow.let_go(desk));
         }
     }
 
-    /// Keeps nothing of the data of this flow's connection any more, and lets its duplicate ACKs pass:
-    /// for a flow whose losses no law answers. Its guest would never hear of congestion.
+    /// Drops the copies of this flow's data, keeps no others of its connection, and lets its duplicate
+    /// ACKs pass. This is for a flow that no law translates: if its losses were hidden, its guest
+    /// would never slow down.
     pub fn keep_nothing(&mut self, flow: &K) {
         self.change(*flow, |flow, desk| flow.keep_nothing(desk));
     }
 
-    /// Returns whether packets of this flow may be held: a SYN of it was seen, and its connection is
-    /// not over.
+    /// Returns whether packets of this flow may be held: a SYN was seen, and the connection is not
+    /// over.
     pub fn knows(&self, flow: &K) -> bool {
         self.flows.get(flow).is_some_and(Flow::is_known)
     }
@@ -158,7 +159,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         }
     }
 
-    /// Lets go of what is held of a flow, and removes it.
+    /// Releases the waiting ACKs of a flow, drops its copies, and removes the flow.
     fn forget(&mut self, key: K) {
         let Some(mut flow) = self.flows.remove(&key) else {
             return;
@@ -183,7 +184,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         }
     }
 
-    /// Removes flows that have long been silent.
+    /// Removes flows that have been silent for [`IDLE_NS`].
     fn search(&mut self, now_ns: u64) {
         let may_search = self
             .searched_ns

@@ -18,13 +18,13 @@ pub(crate) struct Entry<P> {
 }
 
 impl<P> Entry<P> {
-    /// Returns how many sequence numbers it takes.
+    /// Returns the number of sequence numbers that the entry covers.
     pub(crate) fn bytes(&self) -> u32 {
         self.end.wrapping_sub(self.seq)
     }
 }
 
-/// What became of a segment.
+/// Result of [`Kept::keep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// A copy is kept.
@@ -35,8 +35,8 @@ pub(crate) enum Fate {
     NoRoom,
 }
 
-/// The segments of one flow, in the order of their sequence numbers; some may be missing, those that
-/// did not fit.
+/// The kept segments of one flow, in the order of their sequence numbers. Segments that did not fit
+/// into the memory are missing.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<P> {
     entries: VecDeque<Entry<P>>,
@@ -51,8 +51,8 @@ impl<P: Packet> Kept<P> {
         }
     }
 
-    /// Keeps a segment, unless it is kept already. Of one that overlaps others only the part counts
-    /// that they lack, and the first if these are several.
+    /// Keeps a segment, unless it is kept already. If it overlaps kept segments, its entry covers the
+    /// first part that they lack.
     pub(crate) fn keep(
         &mut self,
         segment: &Segment,
@@ -145,13 +145,13 @@ impl<P: Packet> Kept<P> {
         newly
     }
 
-    /// Returns how many bytes beyond the first gap the peer has reported.
+    /// Returns how many unacknowledged bytes the peer has reported by SACK.
     pub(crate) fn sacked_bytes(&self) -> u32 {
         self.sacked_bytes
     }
 
-    /// Forgets all SACK blocks if the peer has taken one back: it has the first segment, and does not
-    /// acknowledge it (RFC 2018 §8).
+    /// Forgets all SACK blocks if the peer has reneged: it has reported the first segment, but does
+    /// not acknowledge it (RFC 2018 §8).
     pub(crate) fn forget_reneged(&mut self) {
         if self.first().is_some_and(|first| first.is_sacked) {
             self.sacked_bytes = 0;
@@ -167,7 +167,8 @@ impl<P: Packet> Kept<P> {
         last.map(|entry| entry.end)
     }
 
-    /// Returns the first segment that ends behind `from`, begins before `until` and was not reported.
+    /// Returns the first segment that ends after `from`, begins before `until` and was not reported
+    /// by SACK.
     pub(crate) fn hole(&self, from: u32, until: u32) -> Option<&Entry<P>> {
         let first = self
             .entries
@@ -178,7 +179,7 @@ impl<P: Packet> Kept<P> {
             .filter(|entry| before(entry.seq, until))
     }
 
-    /// Returns how many bytes between `una` and `until` were not reported.
+    /// Returns how many bytes between `una` and `until` were not reported by SACK.
     pub(crate) fn missing_bytes(&self, una: u32, until: u32) -> u32 {
         let inside = self.entries.iter();
         let inside = inside.take_while(|entry| before(entry.seq, until));

@@ -2,13 +2,13 @@
 //! copies of the guest's data, which the host retransmits if no ACK comes (`buffer`).
 //!
 //! The crate reads no clock and sends nothing. A platform (the simulator, or the process on a host)
-//! reports each packet to a [`Hold`] and sends what [`Hold::take`] returns. Nothing depends on the
-//! platform coming back: a packet that is not reported passes as if there were no hold.
+//! reports each packet to a [`Hold`] and sends what [`Hold::take`] returns. A packet that the
+//! platform does not report passes as if there were no hold.
 //!
 //! Read in this order:
 //! 1. [`packet`], [`segment`]: what the platform provides of a packet. [`settings`], [`out`].
 //! 2. [`hold`]: a port with all its flows, in `memory`. `flow`: one of them.
-//! 3. `connection`: what a flow's segments tell. `rtt`: its round-trip time and timeout.
+//! 3. `connection`: the state of its connection. `rtt`: its round-trip time and timeout.
 //! 4. `pace`: ACKs towards the guest. `kept`, `repair`: copies of its data, and their
 //!    retransmission.
 

@@ -1,4 +1,4 @@
-//! The memory of a port, and where its decisions go.
+//! The memory of a port, and the parts of a port that its flows change.
 
 use std::collections::VecDeque;
 
@@ -16,12 +16,12 @@ impl Memory {
         Memory { used: 0, most }
     }
 
-    /// Returns whether so much is free.
+    /// Returns whether `bytes` are free.
     pub(crate) fn has(&self, bytes: usize) -> bool {
         bytes <= self.most - self.used
     }
 
-    /// Takes so much, if it is free. Returns whether it was.
+    /// Takes `bytes` if they are free. Returns whether they were.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         let fits = self.has(bytes);
         if fits {
@@ -39,7 +39,7 @@ impl Memory {
     }
 }
 
-/// What a flow changes of its port: the packets to send, the counters, the memory.
+/// The parts of a port that its flows change: the packets to send, the counters, the memory.
 pub(crate) struct Desk<'a, P> {
     pub(crate) ready: &'a mut VecDeque<Out<P>>,
     pub(crate) counts: &'a mut Counts,

@@ -1,4 +1,4 @@
-//! What the platform sends.
+//! The packets that the platform is to send.
 
 /// A packet that is to be sent now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,15 +13,16 @@ pub enum Out<P> {
         /// place of the option).
         without_sack: bool,
     },
-    /// Towards the network, as if the guest had sent it again: through the port's program, ECN
-    /// codepoint Not-ECT (RFC 3168 §6.1.5), CWR cleared. Is not reported to [`crate::Hold::sent`].
+    /// A retransmission towards the network. The platform sends it through the port's program as if
+    /// the guest had sent it, with ECN codepoint Not-ECT (RFC 3168 §6.1.5) and CWR cleared. It does
+    /// not report the retransmission to [`crate::Hold::sent`].
     ToNetwork(P),
 }
 
 /// The ACK number and the window of a packet towards the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckEdit {
-    /// ACK number, from 0 to the largest, as in the header.
+    /// ACK number, as in the header.
     pub ack: u32,
     /// The window field, unscaled.
     pub window: u16,

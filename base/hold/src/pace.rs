@@ -1,14 +1,16 @@
 //! ACKs towards the guest, spread over a round trip.
 //!
-//! A guest answers each ACK at once, so ACKs that come in a clump, or one ACK for many segments,
-//! make it send in a burst. The pacer lets ACKs through at 6/5 of the guest's window in each round
-//! trip. At just the window an error of the estimate would throttle the guest; Linux paces its own
-//! senders at 6/5, too. Slow start needs no other factor, although Linux takes 2 there: the window
-//! is what the guest has in flight, so it grows with each ACK that is released, and the rate with it.
+//! A guest sends new data as soon as an ACK arrives. So several ACKs at once, or one ACK for many
+//! segments, make it send a burst. The pacer lets ACKs through at 6/5 of the guest's window in each
+//! round trip. At one window in each round trip, an error of the estimate would throttle the guest.
+//! Linux paces its own senders at 6/5, too, and at 2 in slow start. Here slow start needs no other
+//! factor: the window is what the guest has in flight, so window and rate grow with each ACK that is
+//! released.
 //!
-//! Invariants: ACKs keep their order, and so does data, which is never held: it may only overtake
-//! ACKs. No ACK number and no right edge exceeds the peer's, and no edge moves back by the window's
-//! unit or more. Each ACK is released within [`SPREAD_MAX_NS`], but for what is queued before it.
+//! Invariants: ACKs keep their order, and so does data. Data is never held, so it may overtake ACKs.
+//! No ACK number and no right window edge exceeds the peer's. No edge moves back by a unit of the
+//! window scale or more. No ACK waits longer than [`SPREAD_MAX_NS`] once the ACK before it has been
+//! released.
 
 use std::collections::VecDeque;
 
@@ -17,10 +19,11 @@ use crate::segment::flags::FIN;
 use crate::seq::{after, before, beyond};
 use crate::{AckEdit, Packet, Segment};
 
-/// The ACKs of a window are spread over a round trip, but no more than this: a guest's
-/// retransmission timer must not see it (200 ms and more, RFC 6298).
+/// Longest time in ns that counts as a round trip over which ACKs are spread: the delay must not let
+/// a guest's retransmission timer expire (200 ms and more, RFC 6298).
 const SPREAD_MAX_NS: u64 = 50_000_000;
-/// Most segments that one ACK may acknowledge (RFC 5681 §4.2), before a longer one is divided.
+/// Maximum number of segments that one ACK may acknowledge (RFC 5681 §4.2). An ACK for more is
+/// divided.
 const SEGMENTS_AN_ACK: u32 = 2;
 
 /// What the pacer needs to know of its flow.
@@ -46,9 +49,9 @@ impl Path {
 #[derive(Clone, Debug)]
 struct Waiting<P> {
     ack: AckEdit,
-    /// Whether the packet has these numbers already.
+    /// Whether `ack` is the packet's own ACK number and window.
     is_own: bool,
-    /// Whether it may be divided: SACK blocks belong to the whole.
+    /// Whether the ACK may be divided. SACK blocks that the guest gets belong to the whole ACK.
     is_divisible: bool,
     without_sack: bool,
     packet: P,
@@ -61,14 +64,15 @@ pub(crate) struct Pacer<P> {
     queue: VecDeque<Waiting<P>>,
     /// The ACK number and window that the guest got last.
     released: Option<AckEdit>,
-    /// No ACK of new data is released before.
+    /// No ACK of new data is released before this time, in ns.
     free_ns: u64,
-    /// The most that was in flight for the guest in this round, and in the one before.
+    /// Maximum that was in flight in this round, and in the one before. Data is in flight until the
+    /// guest gets its ACK.
     flight_bytes: u32,
     flight_before_bytes: u32,
     round_end: u32,
-    /// ACKs up to here are not divided: to a guest that repairs a loss itself, a part would be a
-    /// partial acknowledgment, which makes it retransmit (RFC 6582 §3.2 step 5).
+    /// ACKs up to this number are not divided: a guest that repairs a loss itself would take a part
+    /// for a partial acknowledgment and retransmit (RFC 6582 §3.2 step 5).
     whole_until: Option<u32>,
 }
 
@@ -144,9 +148,9 @@ impl<P: Packet> Pacer<P> {
         desk.counts.acks_paced += u64::from(!self.queue.is_empty());
     }
 
-    /// Sends data on at once. If its ACK is too early, it carries the last one released, and an ACK
-    /// of its own follows. Those that wait become one: behind the data they would be old segments,
-    /// which a receiver drops (RFC 9293 §3.10.7.4).
+    /// Sends data on at once. If it acknowledges data too early, it carries the ACK number and window
+    /// released last, and a separate ACK follows. That ACK replaces all that wait: after the data,
+    /// they would be old segments, which a receiver drops (RFC 9293 §3.10.7.4).
     fn data(
         &mut self,
         now_ns: u64,
@@ -193,7 +197,7 @@ impl<P: Packet> Pacer<P> {
         self.hold(now_ns, data, desk);
     }
 
-    /// Queues an ACK, or lets everything through if there is no memory for it.
+    /// Queues an ACK. If there is no memory for it, sends the whole queue, and the ACK last.
     fn hold(&mut self, now_ns: u64, waiting: Waiting<P>, desk: &mut Desk<'_, P>) {
         if self.queue.is_empty() {
             self.free_ns = self.free_ns.max(now_ns);
@@ -202,7 +206,7 @@ impl<P: Packet> Pacer<P> {
         self.queue.push_back(waiting);
         if !fits {
             desk.counts.packets_unheld += 1;
-            // what the queue gives back, it must have taken
+            // the queue must give back only memory that it has taken
             if let Some(last) = self.queue.back_mut() {
                 last.bytes = 0;
             }
@@ -236,7 +240,7 @@ impl<P: Packet> Pacer<P> {
         }
     }
 
-    /// Returns the first part of an ACK of many segments; `None` if it goes as a whole.
+    /// Returns the first part of an ACK for many segments; `None` if the ACK stays whole.
     fn part(&self, front: &Waiting<P>, newly: u32, path: &Path) -> Option<AckEdit> {
         let released = self.released?;
         let step = path.step_bytes();
@@ -244,7 +248,8 @@ impl<P: Packet> Pacer<P> {
         if step == 0 || newly <= step || is_whole || !front.is_divisible || path.srtt_ns == 0 {
             return None;
         }
-        // Right edges move by parts, too: the last part would open all of a window that grows.
+        // Right edges move in proportion, too; otherwise the last part would open a growing window
+        // all at once.
         let edge = |of: AckEdit| of.ack.wrapping_add(u32::from(of.window) << path.scale);
         let (from, to) = (edge(released), edge(front.ack));
         if after(from, to) {
@@ -273,7 +278,7 @@ impl<P: Packet> Pacer<P> {
         }
     }
 
-    /// Drops what waits. Returns the last ACK of it.
+    /// Drops all waiting ACKs. Returns the last one.
     fn drop_queue(&mut self, desk: &mut Desk<'_, P>) -> Option<AckEdit> {
         let mut last = None;
         for waiting in self.queue.drain(..) {
@@ -283,7 +288,8 @@ impl<P: Packet> Pacer<P> {
         last
     }
 
-    /// Delays the next ACK by the time that so many bytes have of a round trip.
+    /// Delays the next ACK of new data: from `from_ns`, by the share that `bytes` have of the
+    /// window's time.
     fn charge(&mut self, from_ns: u64, bytes: u32, path: &Path) {
         let window = self.flight_bytes.max(self.flight_before_bytes);
         let window = u64::from(window.max(path.step_bytes()).max(1));
@@ -296,7 +302,7 @@ impl<P: Packet> Pacer<P> {
         self.begin_round(nxt);
     }
 
-    /// Records what the guest has got, unless it has got a later ACK.
+    /// Records the ACK that the guest has got, unless it has got a later one.
     fn take_over(&mut self, ack: AckEdit) {
         match self.released {
             Some(released) if before(ack.ack, released.ack) => {}
@@ -314,7 +320,8 @@ impl<P: Packet> Pacer<P> {
         }
     }
 
-    /// Begins a round when all that was in flight at the last one is acknowledged.
+    /// Begins a round when all data that was in flight at the beginning of the last one is
+    /// acknowledged.
     fn begin_round(&mut self, nxt: u32) {
         if let Some(released) = self.released
             && !before(released.ack, self.round_end)

@@ -1,4 +1,4 @@
-//! What a hold asks of a packet as the platform has it.
+//! The operations that a hold needs on a platform's packets.
 
 /// A packet as the platform stores it: a frame in memory, or the simulator's packet.
 pub trait Packet: Clone {

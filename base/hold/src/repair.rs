@@ -5,15 +5,15 @@
 //!   from one segment, up to the data that was in flight (RFC 5681 §3.1).
 //! * The third duplicate ACK retransmits the first segment; so do SACK blocks of more than two segments
 //!   (RFC 6675 §5), and one duplicate ACK after a quarter of the shortest round trip (RFC 8985 §6.2),
-//!   since a short tail causes no three. A partial ACK retransmits the next (RFC 6582). With SACK, each
-//!   ACK retransmits at most half of what it reports as delivered: the window is being halved
-//!   (RFC 6937).
+//!   since a short tail does not cause three. A partial ACK retransmits the next segment (RFC 6582).
+//!   With SACK, each ACK retransmits at most half of what it reports as delivered: the window is being
+//!   halved (RFC 6937).
 //!
 //! Duplicate ACKs of data that is kept are hidden from the guest. If the guest retransmits the first
-//! segment itself, the host leaves the repair to it, and only its timer goes on.
+//! segment itself, the host leaves the repair to the guest, and only the host's timer keeps running.
 //!
-//! The windows of new data are not the host's business: what it retransmits passes the port's program,
-//! whose law reduces the guest's window as for a guest that retransmits.
+//! The window for new data is not decided here: a retransmission of the host passes the port's program,
+//! whose law reduces the guest's window as if the guest had retransmitted.
 
 use crate::connection::Connection;
 use crate::kept::{Fate, Kept};
@@ -24,10 +24,10 @@ use crate::{Packet, Segment};
 
 /// The third duplicate ACK indicates a loss (RFC 5681 §3.2).
 const DUPLICATES: u32 = 3;
-/// What is under way.
+/// Which repair is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing, or a repair that was left to the guest.
+    /// No repair, or one that was left to the guest.
     Open,
     /// A repair after duplicate ACKs.
     Fast,
@@ -40,19 +40,20 @@ enum Phase {
 pub(crate) struct Repair<P> {
     kept: Kept<P>,
     phase: Phase,
-    /// The repair is over when this is acknowledged; before that, duplicate ACKs begin no other.
+    /// The repair is over when this sequence number is acknowledged; before that, duplicate ACKs begin
+    /// no other repair.
     recover: Option<u32>,
     /// End of what this repair has retransmitted.
     resent_to: u32,
-    /// When the timer retransmitted, until the next ACK.
+    /// Time of the timer's retransmission, in ns; `None` once new data is acknowledged.
     resent_ns: Option<u64>,
-    /// What a repair after a timeout may have in flight, and from where on it grows slowly.
+    /// Congestion window and slow-start threshold of a repair after a timeout.
     window_bytes: u32,
     threshold_bytes: u32,
-    /// What a repair after duplicate ACKs may still retransmit.
+    /// Bytes that a repair after duplicate ACKs may still retransmit.
     credit_bytes: u32,
     duplicates: u32,
-    /// When the first duplicate ACK is no longer taken for another order of packets.
+    /// Time in ns from which on the first duplicate ACK indicates a loss, not reordering.
     reordering_until_ns: Option<u64>,
     deadline_ns: Option<u64>,
     /// Whether a partial ACK of this repair has restarted the timer (RFC 6582 §3.2 step 5).
@@ -77,7 +78,7 @@ impl<P: Packet> Repair<P> {
         }
     }
 
-    /// Returns when a timer fires.
+    /// Returns the time in ns at which a timer fires.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let timers = [self.deadline_ns, self.reordering_until_ns];
         timers.into_iter().flatten().min()
@@ -88,7 +89,7 @@ impl<P: Packet> Repair<P> {
         self.kept.is_empty()
     }
 
-    /// Drops all copies, and ends what is under way.
+    /// Drops all copies, and ends the repair.
     pub(crate) fn clear(&mut self, desk: &mut Desk<'_, P>) {
         self.kept.clear(desk.memory);
         *self = Repair::new();
@@ -116,7 +117,8 @@ impl<P: Packet> Repair<P> {
         }
     }
 
-    /// Records that the guest has retransmitted. If it is the first segment, the guest repairs.
+    /// Records a retransmission of the guest. If it is the first segment in flight, the repair is left
+    /// to the guest.
     pub(crate) fn sent_again(
         &mut self,
         now_ns: u64,
@@ -136,7 +138,7 @@ impl<P: Packet> Repair<P> {
         self.deadline_ns = Some(now_ns + rtt.timeout_ns());
     }
 
-    /// Takes an ACK that is not a duplicate; `acked` bytes of it are new.
+    /// Takes an ACK that is not a duplicate and newly acknowledges `acked` bytes.
     pub(crate) fn acked(
         &mut self,
         now_ns: u64,
@@ -286,7 +288,7 @@ impl<P: Packet> Repair<P> {
         self.deadline_ns = Some(now_ns + rtt.timeout_ns());
     }
 
-    /// Lets out half of what was delivered.
+    /// Allows half of the delivered bytes to be retransmitted.
     fn earn(&mut self, delivered: u32) {
         self.credit_bytes = self.credit_bytes.saturating_add(delivered / 2);
     }
@@ -335,8 +337,8 @@ impl<P: Packet> Repair<P> {
         }
     }
 
-    /// Retransmits the next missing segment before `until`, if it has at most `room` bytes. Returns
-    /// how many it has; 0: nothing was sent.
+    /// Retransmits the next missing segment before `until`, if it has at most `room` bytes. Returns its
+    /// length in bytes; 0: nothing was sent.
     fn resend(&mut self, until: u32, room: u32, rtt: &mut Rtt, desk: &mut Desk<'_, P>) -> u32 {
         let hole = self.kept.hole(self.resent_to, until);
         let Some(entry) = hole.filter(|entry| entry.bytes() <= room) else {

@@ -1,8 +1,9 @@
 //! A flow's round-trip time and retransmission timeout, by RFC 6298.
 //!
-//! The host measures from its own port, so the guest's time is not in it. One segment is timed at a
-//! time; a retransmission, whoever sends it, ends that (Karn's rule). The minimum applies to the
-//! variation, as in Linux: on a steady path the sum alone would come down to the round-trip time.
+//! The host measures at its port, so delays within the guest are not included. One segment is timed
+//! at a time; a retransmission by guest or host discards the measurement (Karn's rule). The minimum
+//! RTO applies to the term 4 · RTTVAR, as in Linux: on a steady path the timeout would otherwise
+//! fall to the round-trip time.
 
 use crate::seq::before;
 
@@ -10,7 +11,7 @@ use crate::seq::before;
 const INITIAL_NS: u64 = 1_000_000_000;
 /// The longest timeout (RFC 6298 (2.5)).
 const LONGEST_NS: u64 = 60_000_000_000;
-/// How often the timeout doubles at most.
+/// Maximum number of times that the timeout doubles.
 const BACKOFF_MAX: u32 = 16;
 
 /// The estimate of one flow.
@@ -38,7 +39,7 @@ impl Rtt {
         }
     }
 
-    /// Times new data that ends at `end`, unless others are being timed.
+    /// Times new data that ends at `end`, unless other data is being timed.
     pub(crate) fn start(&mut self, end: u32, now_ns: u64) {
         self.timed.get_or_insert((end, now_ns));
     }
@@ -63,7 +64,7 @@ impl Rtt {
             self.srtt_x8_ns = rtt_ns * 8; // (2.2)
             self.rttvar_x4_ns = rtt_ns * 2;
         } else {
-            // (2.3): RTTVAR first, by the SRTT of before
+            // (2.3): RTTVAR first, from the old SRTT
             let error_ns = (self.srtt_x8_ns / 8).abs_diff(rtt_ns);
             self.rttvar_x4_ns = self.rttvar_x4_ns - self.rttvar_x4_ns / 4 + error_ns;
             self.srtt_x8_ns = self.srtt_x8_ns - self.srtt_x8_ns / 8 + rtt_ns;
@@ -77,14 +78,14 @@ impl Rtt {
         (self.srtt_x8_ns > 0).then_some(self.srtt_x8_ns / 8)
     }
 
-    /// Returns whether an ACK that comes `after_ns` after a retransmission is too early to be of
-    /// it: sooner than half of the shortest round trip.
+    /// Returns whether an ACK that comes `after_ns` after a retransmission is too early to be its
+    /// answer: sooner than half of the shortest round trip.
     pub(crate) fn is_too_early(&self, after_ns: u64) -> bool {
         self.srtt_x8_ns > 0 && after_ns < self.shortest_ns / 2
     }
 
-    /// Returns for how long a duplicate ACK may be due to another order of packets: a quarter of the
-    /// shortest round trip (RFC 8985 §6.2 step 4); `None` before the first sample.
+    /// Returns for how long a duplicate ACK may be due to reordering: a quarter of the shortest
+    /// round trip (RFC 8985 §6.2 step 4); `None` before the first sample.
     pub(crate) fn reordering_ns(&self) -> Option<u64> {
         (self.srtt_x8_ns > 0).then_some(self.shortest_ns / 4)
     }
@@ -94,7 +95,7 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
 
-    /// Ends the doubling without a sample, after a spurious timeout.
+    /// Undoes the doubling, after a spurious timeout.
     pub(crate) fn confirm(&mut self) {
         self.backoff = 0;
     }

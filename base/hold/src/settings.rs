@@ -1,18 +1,19 @@
-//! What a port holds.
+//! Settings of a port's hold.
 
-/// What a port holds, and with how much memory.
+/// Which packets a port holds, and with how much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whether ACKs towards the guest are spread over a round trip.
     pub pace: bool,
     /// Whether the guest's data is kept and retransmitted; `None`: it is not.
     pub buffer: Option<Buffer>,
-    /// Most memory of the port's flows and packets, in bytes. What does not fit passes unheld.
+    /// Maximum memory of the port's flows and packets, in bytes. What does not fit passes unheld.
     pub bytes_max: usize,
 }
 
 impl Settings {
-    /// Default of [`Settings::bytes_max`]: the windows of a hundred flows at 10 Gb/s and 0.5 ms.
+    /// Default of [`Settings::bytes_max`]: the windows of a hundred flows, each at 10 Gb/s and a
+    /// round trip of 0.5 ms.
     pub const BYTES_MAX: usize = 64 << 20;
 }
 

@@ -13,38 +13,40 @@ use uc_port::interface_index;
 use crate::host::tasks::tasks_on_stdin;
 use crate::research::batch::cancel_on_signal;
 
-/// Interval at which ports that were refused are tried again.
+/// Interval at which the process tries again to send at ports that were refused.
 const AGAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// Send guests duplicate ACKs when a flow of theirs has gone silent with data in flight, so that they
-/// retransmit in about a round trip and not by their timers, of 200 ms or more.
+/// retransmit in about a round trip instead of waiting for their timers (200 ms or more).
 ///
-/// The ports are attached, and their law removes SACK and timestamps: guests that have them ignore the
-/// host's ACKs. The command runs until it is stopped or killed, and leaves nothing behind. One process sends
-/// them in a network namespace.
+/// The ports must be attached by `uc attach --no-sack --no-timestamps` with a law: guests that use SACK or
+/// timestamps ignore the host's ACKs. The command runs until it is stopped or killed, and leaves nothing
+/// behind. A network namespace has at most one such process.
 #[derive(Args)]
 pub struct Dupack {
     /// Ports of the guests
     #[arg(required_unless_present_any = ["status", "settings_on_stdin"], value_name = "PORT")]
     ports: Vec<String>,
-    /// Shortest silence of a flow before it gets duplicate ACKs; on longer paths it is by RFC 6298:
-    /// srtt + 4 · rttvar
+    /// Shortest silence of a flow before it gets duplicate ACKs. On longer paths the silence is srtt + 4 ·
+    /// rttvar, as in RFC 6298
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     least: u64,
-    /// Send three also where fewer than four segments are in flight, and where one is, so much later: the
-    /// longest time that receivers delay an ACK. Not for Linux guests, which count segments, too
+    /// Send three duplicate ACKs also where fewer than four segments are in flight. Where one is in flight,
+    /// wait for this much longer: the longest time for which receivers delay an ACK. Not for Linux guests,
+    /// which also count the segments in flight
     #[arg(long, value_name = "MILLISECONDS",
           value_parser = clap::value_parser!(u64).range(0..=10_000))]
     short_tails: Option<u64>,
-    /// Print at which ports the running command sends, and how many, and do nothing else
+    /// Print at which ports the running command sends, and how many duplicate ACKs it has sent, and do
+    /// nothing else
     #[arg(long, conflicts_with_all = ["ports", "least", "short_tails"])]
     status: bool,
-    /// Read the ports and their settings as JSON from standard input, and again from each further line, until
-    /// its end: how an agent starts this
+    /// Read the ports and their settings as JSON from a line of standard input, and again from each further
+    /// line, until its end. The agent starts the command with this option
     #[arg(long, hide = true, conflicts_with_all = ["ports", "least", "short_tails", "status"])]
     settings_on_stdin: bool,
-    /// Print the numbers as a JSON object, at the start and at the end; with --status, the ports, too
+    /// Print the counters as a JSON object, at the start and at the end; with --status, the ports, too
     #[arg(long)]
     json: bool,
 }

@@ -16,33 +16,34 @@ use crate::research::batch::cancel_on_signal;
 const MS: u64 = 1_000_000;
 
 /// Hold packets of guests' connections in this process: spread ACKs over a round trip (--pace), or keep the
-/// guests' data and retransmit it by the path's own timeout (--buffer).
+/// guests' data and retransmit it after a timeout that fits the path (--buffer).
 ///
-/// Connections are held that begin after this command; others pass. It runs until it is stopped or killed,
-/// and leaves nothing behind: then all connections go on without it. It needs Linux 6.6 or newer.
+/// Only connections that begin after the start of this command are held; others pass. The command runs until
+/// it is stopped or killed, and leaves nothing behind: all connections go on without it. It needs Linux 6.6
+/// or newer.
 #[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true).args(["pace", "buffer"])))]
 pub struct Hold {
     /// Ports of the guests
     #[arg(required = true, value_name = "PORT")]
     ports: Vec<String>,
-    /// Spread the ACKs to the guest over a round trip, so that it sends no bursts; an ACK of many segments
-    /// becomes several. The port needs no law
+    /// Spread the ACKs to the guest over a round trip, so that the guest sends no bursts. An ACK for many
+    /// segments becomes several. The port needs no law
     #[arg(long)]
     pace: bool,
-    /// Keep the guest's data until it is acknowledged, and retransmit what is lost. Only of flows that a law
-    /// of the port translates: it answers the losses in the guest's place
+    /// Keep the guest's data until it is acknowledged, and retransmit what is lost. Applies only to flows
+    /// that a law of the port translates: the guest does not see the losses, so the law must slow it down
     #[arg(long)]
     buffer: bool,
     /// Minimum RTO of the host in milliseconds, with --buffer
     #[arg(long, value_name = "MS", default_value_t = 10, requires = "buffer",
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rto_min: u64,
-    /// Most memory for the packets of each port, as 64MB; what does not fit passes without being held. The
-    /// kernel takes up to a quarter more, with which packets reach this process
+    /// Maximum memory for the packets of each port, such as 64MB; what does not fit passes without being
+    /// held. The ring buffer that brings packets to this process takes up to a quarter more, at least 1 MiB
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(Settings::BYTES_MAX as u32))]
     memory: Bytes,
-    /// Print the numbers as a JSON object, at the start and at the end
+    /// Print the counters as a JSON object, at the start and at the end
     #[arg(long)]
     json: bool,
 }
@@ -67,7 +68,7 @@ impl Hold {
         while ended.is_ok() && !stop.load(Ordering::Relaxed) {
             ended = holder.step();
         }
-        // What is held is released also where it can't go on.
+        // Held packets are released also after an error.
         let counts = holder.finish()?;
         ended?;
         print(counts, self.json)?;

@@ -14,9 +14,9 @@ const INITIAL_WINDOW_MOST: i64 = 1000;
 /// Set congestion control, initial window and minimum RTO of the new connections of a container.
 ///
 /// CGROUP is the folder of the container's control group in the unified hierarchy (cgroup2); groups
-/// within it are tuned, too. Connections under way stay as they are. The setting stays when this
-/// command has ended, until `uc tune CGROUP --remove`, the end of the group or a restart. It needs
-/// Linux 5.10 or newer.
+/// within it are tuned, too. Existing connections stay as they are. The setting outlives this command:
+/// it stays until `uc tune CGROUP --remove`, the end of the group or a restart of the machine. It
+/// needs Linux 5.10 or newer.
 #[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true)
     .args(["congestion_control", "initial_window", "rto_min", "remove", "status"])))]
@@ -24,8 +24,8 @@ pub struct Tune {
     /// Folder of the control group
     #[arg(required_unless_present = "status", conflicts_with = "status")]
     cgroup: Option<PathBuf>,
-    /// Congestion control, as in the sysctl net.ipv4.tcp_available_congestion_control; also one that
-    /// the container itself may not choose
+    /// Congestion control, one of the sysctl net.ipv4.tcp_available_congestion_control, also if the
+    /// container itself may not choose it
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
     /// Congestion window at the start, in segments
@@ -47,7 +47,8 @@ pub struct Tune {
     json: bool,
 }
 
-/// A tuned control group, as `--status --json` prints it. A setting that is not made is missing.
+/// A tuned control group, as `--status --json` prints it. A setting that the tuning does not change is
+/// missing.
 #[derive(Serialize)]
 struct Row {
     cgroup: String,
@@ -57,7 +58,7 @@ struct Row {
     initial_window_segments: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rto_min_ms: Option<u64>,
-    /// Whether an agent's policy wants it.
+    /// Whether an agent tuned the group by its policy.
     by_policy: bool,
     connections: u64,
     refused_congestion_control: u64,

@@ -1,9 +1,10 @@
-//! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack`. The agent
-//! runs one process of it. The process reads its task from its standard input, again at each change, and
-//! answers by the place that it has in the network namespace (`uc-single`). So a change restarts nothing.
+//! A command that does a part of the agent's work for all ports together: `uc split` or `uc dupack`. The
+//! agent runs one process of each. The process reads its task from standard input, and a new task at each
+//! change, so a change does not restart it. It answers on the socket of its place in the network namespace
+//! (`uc-single`).
 //!
-//! The process ends when it has nothing to do any more. One that ends by itself is started again, after a
-//! pause; one that answers nothing for half a minute is killed.
+//! The agent ends the process when it has nothing left to do. If the process ends by itself, the agent
+//! starts it again after a pause. If it does not answer for half a minute, the agent kills it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,36 +17,36 @@ use uc_client::state::CommandState;
 
 use crate::process::Process;
 
-/// How often a process is asked for its numbers.
+/// Interval at which a process is asked for its status.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often it is asked whether it does already what it was told.
+/// Interval at which a process is asked whether it does its new task yet.
 const LOOK_SOON: Duration = Duration::from_millis(100);
-/// For how long after it was told.
+/// Time after a new task during which [`LOOK_SOON`] applies.
 const SOON: Duration = Duration::from_secs(5);
-/// A process that answers nothing for so long is killed.
+/// Silence after which a process is killed.
 const SILENT_MOST: Duration = Duration::from_secs(30);
 
-/// One of these commands.
+/// A command whose process the agent runs.
 pub trait Command {
     /// The command, for messages.
     const NAME: &'static str;
     /// Arguments with which the agent starts it.
     const ARGUMENTS: &'static [&'static str];
-    /// What it is to do; the default is nothing.
+    /// Task of the process; the default is to do nothing.
     type Task: Clone + Debug + Default + PartialEq + Serialize;
-    /// What it answers.
+    /// Answer of the process: its status.
     type Status: Clone + Debug;
 
     /// Asks the process that has the command's place; `None` if none answers.
     fn ask() -> Option<Self::Status>;
 
-    /// Returns the number of the process that answered.
+    /// Returns the ID of the process that answered.
     fn pid(status: &Self::Status) -> u32;
 
-    /// Returns what that process does.
+    /// Returns the task that this process does.
     fn task(status: &Self::Status) -> &Self::Task;
 
-    /// Returns whether nothing is left of what it did, so that it may end.
+    /// Returns whether the process may end, because nothing is left of its earlier tasks.
     fn is_idle(status: &Self::Status) -> bool;
 }
 
@@ -54,13 +55,13 @@ pub trait Command {
 pub struct Running<C: Command> {
     process: Process,
     stdin: Option<ChildStdin>,
-    /// What the process was told last, or is to be told when it starts.
+    /// The newest task: the process has it, or gets it when it starts.
     told: C::Task,
     told_at: Instant,
-    /// The answer of the process, and when it was heard or else awaited first.
+    /// The last answer of the process, and the time since which an answer is awaited.
     said: Option<C::Status>,
     heard: Instant,
-    /// The process of somebody else that has the place.
+    /// Error, if another process has the place.
     taken: Option<String>,
 }
 
@@ -78,7 +79,7 @@ impl<C: Command> Running<C> {
         }
     }
 
-    /// Returns what the process is to do.
+    /// Returns the newest task of the process.
     pub fn told(&self) -> &C::Task {
         &self.told
     }
@@ -96,7 +97,7 @@ impl<C: Command> Running<C> {
         }
     }
 
-    /// Has the process do this from now on.
+    /// Gives the process a task.
     pub fn tell(&mut self, task: C::Task) {
         if task == self.told {
             return;
@@ -108,7 +109,8 @@ impl<C: Command> Running<C> {
         }
     }
 
-    /// Writes what is to be done; a process that can't read it ends, which is noticed.
+    /// Writes the task to the process. If the process cannot read it, it ends, and the agent starts it
+    /// again.
     fn write(&mut self) {
         let (Some(stdin), Ok(mut line)) = (&mut self.stdin, serde_json::to_string(&self.told))
         else {
@@ -120,7 +122,7 @@ impl<C: Command> Running<C> {
         let _written = stdin.write_all(line.as_bytes());
     }
 
-    /// Starts the process when it is due, hears what it does, and ends it when it has nothing to do.
+    /// Starts the process when it is due, asks for its status, and ends it when it has nothing to do.
     pub fn look_after(&mut self) {
         let is_due = self.process.look();
         if is_due && self.is_wanted() {
@@ -140,7 +142,7 @@ impl<C: Command> Running<C> {
                 let is_undone = *C::task(&status) != self.told;
                 self.said = Some(status);
                 if is_undone && self.told_at.elapsed() > LOOK_EVERY {
-                    // What kept it from doing so may have ended, as where the packet filter was busy.
+                    // The obstacle may be gone by now, such as a busy packet filter.
                     self.told_at = Instant::now();
                     self.write();
                 }
@@ -173,7 +175,7 @@ impl<C: Command> Running<C> {
         (self.stdin, self.said) = (None, None);
     }
 
-    /// Returns what the process said, if it does what it was told last.
+    /// Returns the last answer of the process, if the process does its newest task.
     pub fn in_force(&self) -> Option<&C::Status> {
         let said = self.said.as_ref();
         said.filter(|said| *C::task(said) == self.told)

@@ -1,5 +1,6 @@
-//! Duplicate ACKs of the host: one process of `uc dupack` sends them to the guests of all ports with `dupack`.
-//! Whatever becomes of it, the ports' programs go on, and guests wait for their timers until it runs again.
+//! Duplicate ACKs of the host: one process of `uc dupack` sends them to the guests of all ports with
+//! `dupack`. If the process ends, the ports' programs go on, and guests wait for their timers until it runs
+//! again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,7 +58,7 @@ impl Dupacks {
         }
     }
 
-    /// An agent that doesn't stay can't look after the process.
+    /// Disables the process: an agent that does not stay cannot supervise it.
     pub fn disable(&mut self) {
         self.enabled = false;
     }
@@ -74,7 +75,7 @@ impl Dupacks {
         }
     }
 
-    /// Starts the process when it is due, hears what it does, and ends it when it has nothing to do.
+    /// Starts the process when it is due, asks for its status, and ends it when it has nothing to do.
     pub fn look_after(&mut self) {
         self.running.look_after();
         let refused = self.running.in_force().map(|said| said.refused.clone());
@@ -92,7 +93,7 @@ impl Dupacks {
         self.running.end();
     }
 
-    /// Returns the state; `None` if no port's guest gets duplicate ACKs, or is to.
+    /// Returns the state; `None` if no port's guest gets duplicate ACKs or should get them.
     pub fn state(&self) -> Option<DupackState> {
         let ports = self.running.told().ports.iter();
         let ports = ports.map(|port| port.name.clone());
@@ -101,7 +102,7 @@ impl Dupacks {
     }
 }
 
-/// Returns what the process is to do.
+/// Returns the task of the process.
 fn setup(desired: &BTreeMap<u32, Wanted>) -> Setup {
     let wanted = desired.iter().filter(|(_, port)| !port.held);
     let port = |(ifindex, port): (&u32, &Wanted)| {

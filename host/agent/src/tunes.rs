@@ -1,8 +1,8 @@
-//! The TCP of tenants' containers: keeps the control groups that the policy names tuned (`uc tune`). A tuning
-//! is pinned, so it outlives the agent; one that an operator made stays as it is.
+//! Keeps the control groups that the policy names tuned, as `uc tune` does. A tuning is pinned, so it
+//! outlives the agent. A tuning that an operator made stays as it is.
 //!
-//! Control groups come and go without notification, so they are looked for every two seconds while the policy
-//! names some.
+//! Control groups come and go without notification, so the agent looks for them every two seconds while the
+//! policy names some.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,12 +13,12 @@ use uc_client::state::{TuneState, TunedGroup};
 use uc_guest::{GuestError, Tuning, TuningState, Tunings, hierarchy};
 use uc_policy::{Cgroups, Policy, Tune};
 
-/// How often control groups are looked for.
+/// Interval at which control groups are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Maximum number of control groups that a policy's patterns may match on a host.
 const GROUPS_MAX: usize = 4096;
 
-/// What a control group is to have, and whose it is.
+/// By control group: its tenant, and the settings that it should have.
 type Wanted = BTreeMap<PathBuf, (String, Tuning)>;
 
 /// The tunings of a host that its policy wants.
@@ -27,7 +27,7 @@ pub struct Tunes {
     tunings: Tunings,
     /// Tenants with tuned containers; `None`: no policy was in force yet, and tunings stay as they are.
     wanted: Option<Vec<(String, Tune)>>,
-    /// When groups were looked for last; `None`: they are to be looked for now.
+    /// When control groups were looked for last; `None`: they are looked for at the next call.
     looked: Option<Instant>,
     state: TuneState,
 }
@@ -43,8 +43,8 @@ impl Tunes {
         }
     }
 
-    /// Tunes the containers of this policy's tenants from now on; `None`: an operator holds all ports, and
-    /// nothing is to stay.
+    /// Tunes the containers of this policy's tenants from now on; `None`: an operator has detached all ports,
+    /// so all tunings by policy are removed.
     pub fn want(&mut self, policy: Option<&Policy>) {
         let tenants = policy.iter().flat_map(|policy| &policy.tenants);
         let wanted = tenants.filter_map(|tenant| Some((tenant.name.clone(), tenant.tune.clone()?)));
@@ -54,7 +54,7 @@ impl Tunes {
         }
     }
 
-    /// Returns whether control groups are to be looked for.
+    /// Returns whether control groups must be looked for again.
     fn is_active(&self) -> bool {
         let has_tenants = self
             .wanted
@@ -71,7 +71,8 @@ impl Tunes {
         }
     }
 
-    /// Looks for control groups when it is time, and tunes those that are to be and no others.
+    /// If it is time, looks for control groups, tunes those that the policy names, and removes other tunings
+    /// by policy.
     pub fn look_after(&mut self) {
         let is_due = |looked: Instant| self.is_active() && looked.elapsed() >= LOOK_EVERY;
         let Some(wanted) = self
@@ -104,7 +105,7 @@ impl Tunes {
     }
 }
 
-/// Brings the tunings to what is wanted, and writes down how they are then.
+/// Adds and removes tunings by policy until they are as the tenants want, and records the result in `state`.
 fn keep(
     tunings: &Tunings,
     tenants: &[(String, Tune)],
@@ -155,7 +156,8 @@ fn keep(
     Ok(())
 }
 
-/// Returns the control groups of this hierarchy that are to be tuned. One that two tenants have is refused.
+/// Returns the control groups of this hierarchy that are to be tuned. A group of two tenants stays with the
+/// first, and is refused to the second.
 fn groups(root: &Path, tenants: &[(String, Tune)], state: &mut TuneState) -> Wanted {
     let mut wanted = Wanted::new();
     for (tenant, tune) in tenants {

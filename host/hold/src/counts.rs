@@ -1,4 +1,4 @@
-//! What was done at ports, in numbers.
+//! Counters of what was done at ports.
 
 use std::ops::AddAssign;
 
@@ -11,7 +11,8 @@ pub struct Counts {
     pub passed: u64,
     /// Packets that an interface did not take.
     pub unsent: u64,
-    /// Times that the process was held up so long that packets passed; then it released all that it held.
+    /// Times that the process got no CPU for so long that packets passed. Then it released all that it
+    /// held.
     pub stalls: u64,
     /// Decisions about packets, by the ports' holds.
     pub decisions: uc_hold::Counts,

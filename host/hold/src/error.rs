@@ -22,7 +22,7 @@ pub enum HoldError {
         /// Name of the interface.
         name: String,
     },
-    /// Something would not see the packets that are held.
+    /// A program or filter of others would not see the packets that are held.
     #[error(
         "port {name}: {other} runs behind the programs of `uc hold` and would not see the packets that \
          these hold; attach it before them by TCX (a port: `uc attach` without --via clsact), or remove it"

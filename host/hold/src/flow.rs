@@ -1,4 +1,4 @@
-//! The name of a flow at a port, which is its key in the programs' maps.
+//! The key of a flow at a port, as the programs' maps have it.
 
 use zerocopy::IntoBytes;
 

@@ -71,7 +71,7 @@ impl Frame {
     fn verify(&self) -> Checksum {
         let pseudo = self.pseudo_header();
         let field = self.tcp_at + CHECKSUM;
-        // Both are in the order of the wire's bytes.
+        // Both are in network byte order.
         if self.bytes[field..field + 2] == (!pseudo.ones_complement()).to_ne_bytes() {
             return Checksum::Partial;
         }

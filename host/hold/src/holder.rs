@@ -1,9 +1,10 @@
 //! The process that holds: it renews the heartbeat, takes what the programs hand over, and sends what is
 //! due.
 //!
-//! While the heartbeat is fresh, packets of held flows go through the process. If it is stopped or held up,
-//! they pass from [`ALIVE_NS`] after its last beat on; if it is killed, from the moment on at which the
-//! kernel takes its programs off the ports. What was on its way then is lost, and its senders repair it.
+//! While the heartbeat is fresh, packets of held flows go through the process. If the process is stopped or
+//! gets no CPU, they pass once its last heartbeat is [`ALIVE_NS`] old. If it is killed, they pass once the
+//! kernel has detached its programs. Packets that were in the process then are lost, and their senders
+//! retransmit them.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,20 +23,20 @@ use crate::laws::Laws;
 use crate::port::Port;
 use crate::programs::Programs;
 
-/// Interval of the heartbeat, and the time for which one is valid.
+/// Interval of the heartbeat, and the time for which one heartbeat is valid.
 const BEAT_NS: u64 = 10_000_000;
 const ALIVE_NS: u64 = 50_000_000;
-/// Interval at which the ports are checked, and flows that are over let pass.
+/// Interval at which the ports are checked, and ended flows are removed from the programs' map.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// Packets that are taken before what is due is sent.
+/// Number of packets that are taken at once before due packets are sent.
 const PACKETS_AT_ONCE: usize = 64;
-/// Nice value of the process: before all ordinary ones, but not before the kernel's packet threads on
-/// their processor for long, as a real-time priority would be.
+/// Nice value of the process: it has priority over all ordinary processes. With a real-time priority it
+/// could keep the kernel's packet threads from their CPU for long.
 const NICE: i32 = -20;
 
 type Shared = Rc<RefCell<Port>>;
 
-/// The ports, and the process's part in them. Dropping it leaves nothing behind.
+/// The ports whose packets this process holds, and its programs. Dropping it detaches the programs.
 #[derive(Debug)]
 pub struct Holder {
     programs: Rc<Programs>,
@@ -50,7 +51,7 @@ impl Holder {
     /// Takes ports of the calling thread's network namespace.
     ///
     /// # Errors
-    /// The precondition that does not hold, or what the kernel refuses; nothing is left then.
+    /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
     pub fn start(names: &[String], settings: Settings) -> Result<Self, HoldError> {
         let programs = Rc::new(Programs::load()?);
         let laws = Rc::new(Laws::open()?);
@@ -77,7 +78,7 @@ impl Holder {
         }
         let ring = builder.build().map_err(failed)?;
         be_prompt();
-        // The marks first: what comes back has to pass the gate.
+        // The marks first: the gate knows the process's frames by them.
         programs.be_alive(0)?;
         for port in &ports {
             port.borrow_mut().attach()?;
@@ -97,12 +98,12 @@ impl Holder {
     /// Waits for packets, at most until the next heartbeat, and does all that is due.
     ///
     /// # Errors
-    /// What makes it impossible to go on: [`HoldError::Behind`], [`HoldError::NoPorts`], the kernel's
-    /// refusal. [`Holder::finish`] releases what is held then, too.
+    /// The process cannot go on: [`HoldError::Behind`], [`HoldError::NoPorts`], or the kernel's refusal.
+    /// [`Holder::finish`] then still releases what is held.
     pub fn step(&mut self) -> Result<(), HoldError> {
         let mut now = now_ns();
         if now >= self.beat_ns + ALIVE_NS {
-            // Packets have passed meanwhile: those that wait are older.
+            // Packets have passed meanwhile. Those that wait are older, so they leave now.
             self.counts.stalls += 1;
             self.release()?;
             now = now_ns();
@@ -125,7 +126,7 @@ impl Holder {
         Ok(())
     }
 
-    /// Takes up to `most` packets, and sends what is due. Returns whether there may be more.
+    /// Takes up to `most` packets from the rings, and sends what is due. Returns whether there may be more.
     fn take(&self, most: usize) -> Result<bool, HoldError> {
         let taken = self.ring.consume_raw_n(most);
         if taken < 0 {
@@ -148,7 +149,7 @@ impl Holder {
         Ok(())
     }
 
-    /// Drops ports whose interfaces are gone, and lets pass the flows that are over.
+    /// Drops ports whose interfaces are gone, and removes ended flows from the programs' map.
     fn sweep(&mut self) -> Result<(), HoldError> {
         let mut left = Vec::new();
         for port in &self.ports {
@@ -167,13 +168,13 @@ impl Holder {
         }
     }
 
-    /// Waits until the programs hand something over, or the time is over.
+    /// Waits until the programs hand something over, but for at most `most_ns`.
     fn wait(&self, most_ns: u64) {
         // SAFETY: the descriptor belongs to the ring buffer, which outlives the borrow.
         let ready = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
         let mut poll = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
         let most = TimeSpec::from_duration(Duration::from_nanos(most_ns.min(BEAT_NS)));
-        // A signal interrupts the wait: the caller looks at everything anyway.
+        // A signal interrupts the wait. The caller checks everything anyway.
         let _woken = ppoll(&mut poll, Some(most), None);
     }
 
@@ -190,8 +191,8 @@ impl Holder {
         Ok(all)
     }
 
-    /// Makes packets pass from now on, sends those that are held, in order, and detaches the programs.
-    /// Returns what was done since the start.
+    /// Makes packets pass from now on, sends all waiting ACKs in order, and detaches the programs. Returns
+    /// what was done since the start.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -205,7 +206,7 @@ impl Holder {
     }
 }
 
-/// Makes the kernel wake this process soon and exactly. Without the permission, nothing changes.
+/// Asks the kernel for precise wake-ups and for a high priority. Without permission, the priority stays.
 fn be_prompt() {
     // SAFETY: system calls with numbers, of the calling thread alone.
     unsafe {

@@ -1,5 +1,5 @@
-//! Which flows a port's law translates. Only their data is kept: where the host repairs losses that the guest
-//! does not see, the law slows the guest down in place of its own congestion control.
+//! Finds out which flows a port's law translates. Only their data is kept: the host hides their losses from
+//! the guest, so the law must slow the guest down.
 
 use uc_core::{Law, consts};
 use uc_port::{PortPlan, Programs, Store};

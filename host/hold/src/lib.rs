@@ -1,15 +1,15 @@
 //! Holds packets at ports: spreads ACKs towards the guest, and retransmits the guest's data, as
 //! `base/hold` decides. `docs/hold.md` describes it.
 //!
-//! A program at a port can neither hold nor time a packet. So three programs around the port's own hand
-//! packets over to one process, which sends them when they are due: the core's decisions are made before,
-//! on the packets' first way through the port. Nothing is pinned: the kernel takes the programs off when
-//! the process ends, however it ends.
+//! A BPF program at a port can neither delay a packet nor send it later. So three programs, before and
+//! after the port's own, hand packets over to one process, which sends them when they are due. The port's
+//! own program has processed a packet before it is handed over. Nothing is pinned: the kernel detaches
+//! the programs when the process ends, however it ends.
 //!
 //! Read in this order:
 //! - `bpf/hold/hold.bpf.c`: which packets are handed over, and how they come back.
 //! - `programs`, `wire`: the programs in the kernel; the packet sockets.
-//! - `frame`, `made`, `piece`: a packet in memory; what is made of it; one segment of it.
+//! - `frame`, `made`, `piece`: a packet in memory; frames made from it; one segment of it.
 //! - `port`, [`holder`]: one port; the process with all of them.
 
 mod counts;
@@ -32,7 +32,7 @@ pub use error::HoldError;
 pub use holder::Holder;
 pub use uc_hold::{Buffer, Settings};
 
-/// What it means for a guest that its packets are held, in one line.
+/// Caution that `uc hold` prints at its start, in one line.
 pub const CAVEAT: &str = "packets of held connections go through this process, which takes processor time; on a \
      path whose round-trip time jumps, --buffer retransmits what was not lost";
 

@@ -1,7 +1,7 @@
-//! Frames that are made of others: parts of super-segments, ACKs, and edited copies.
+//! Frames that are made from others: parts of super-segments, ACKs, and edited copies.
 //!
-//! What is made has a partial checksum, which the kernel or the guest's interface completes: the field
-//! holds the sum of the pseudo-header. So a frame whose checksum is wrong must not be used here: it would
+//! Each new frame has a partial checksum: the field holds the sum of the pseudo-header, and the kernel or
+//! the guest's interface completes it. So a frame with a wrong checksum must not be used here: it would
 //! become a valid one.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::frame::{
 };
 
 const IPV6_BYTES: usize = 40;
-/// Bits of the byte behind IP's version: the ECN codepoint, and in IPv6 the same four bits further up.
+/// Mask of the ECN codepoint in the second byte of the IP header; in IPv6 it lies four bits higher.
 const ECN_BITS: u8 = 0x03;
 /// Flags that not every part of a super-segment carries.
 const FIN: u8 = 0x01;
@@ -52,8 +52,8 @@ impl Frame {
         cut
     }
 
-    /// Returns the flags that this part of the payload does not carry: the first part alone tells of a
-    /// reduced window (RFC 3168 §6.1.2), the last one of the end.
+    /// Returns the flags that this part of the payload does not carry: CWR, unless it is the first part
+    /// (RFC 3168 §6.1.2); FIN and PSH, unless it is the last.
     pub fn flags_off(&self, part: &Range<usize>) -> u8 {
         let first = if part.start > 0 { CWR } else { 0 };
         let last = if part.end < self.payload.len() {
@@ -64,7 +64,7 @@ impl Frame {
         first | last
     }
 
-    /// Makes an ACK of the headers, without payload, SYN, FIN, PSH, CWR and SACK blocks.
+    /// Makes an ACK from the headers, without payload, SYN, FIN, PSH, CWR and SACK blocks.
     pub fn bare_ack(&self, seq: u32) -> Self {
         let mut bare = self.cut(0..0);
         bare.set(SEQ, seq.to_be_bytes());
@@ -98,7 +98,7 @@ impl Frame {
         }
     }
 
-    /// Removes the signals of ECN, which a retransmission does not carry (RFC 3168 §6.1.5).
+    /// Clears the ECN codepoint and CWR, which a retransmission does not carry (RFC 3168 §6.1.5).
     pub fn remove_ecn(&mut self) {
         let shift = if self.is_ipv6() { 4 } else { 0 };
         self.bytes[ETHERNET_BYTES + 1] &= !(ECN_BITS << shift);

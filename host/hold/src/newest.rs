@@ -1,9 +1,9 @@
-//! The newest fields of a guest's headers in a flow. A retransmission of the host carries them, as one of the
-//! guest would: the far end could refuse an older timestamp (PAWS, RFC 7323 §5.3).
+//! ACK number, window and timestamps of the newest data that a guest has sent in a flow. A retransmission of
+//! the host carries them: the far end could refuse an older timestamp (PAWS, RFC 7323 §5.3).
 
 use crate::frame::Frame;
 
-/// Fields of a flow's newest segment from its guest.
+/// Fields of the newest segment that the guest sent in a flow and that was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
     ack: u32,
@@ -12,7 +12,7 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// Reads them from the next segment of the guest.
+    /// Reads the fields from a segment of the guest.
     pub fn of(frame: &Frame) -> Self {
         Self {
             ack: frame.ack(),

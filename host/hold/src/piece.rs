@@ -8,12 +8,13 @@ use uc_hold::{AckEdit, Packet, Segment, flags};
 use crate::flow::Flow;
 use crate::frame::Frame;
 
-/// Memory of a piece besides its bytes: counters, pointers, and the queue that it is in.
+/// Memory of a piece in addition to its headers and payload, in bytes: counters, pointers, and the entry
+/// of its queue.
 const BESIDE_BYTES: usize = 160;
 /// Kind of the window scale option (RFC 7323 §2.2).
 const KIND_WSCALE: u8 = 3;
 
-/// One segment on the wire of a frame, which others may share.
+/// One segment on the wire: a part of a frame, which other pieces may share.
 #[derive(Clone, Debug)]
 pub struct Piece {
     flow: Flow,
@@ -58,7 +59,7 @@ impl Piece {
         }
     }
 
-    /// Returns a copy that keeps no other piece's memory.
+    /// Returns a copy with a frame of its own, so that the copy does not keep other pieces in memory.
     pub fn alone(&self) -> Piece {
         match self.is_whole() {
             true => self.clone(),
@@ -112,7 +113,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Begins with one piece.
+    /// Begins a frame with one piece.
     pub fn new(piece: Piece, ack: Option<AckEdit>, without_sack: bool) -> Self {
         Self {
             piece,
@@ -121,7 +122,7 @@ impl Joined {
         }
     }
 
-    /// Adds what follows, if it belongs to the same frame; returns it otherwise.
+    /// Adds the next piece if it continues the same frame with the same edits; otherwise returns it.
     pub fn add(&mut self, next: Joined) -> Option<Joined> {
         let (own, other) = (&mut self.piece, &next.piece);
         let is_next = Rc::ptr_eq(&own.frame, &other.frame) && own.part.end == other.part.start;
@@ -132,7 +133,7 @@ impl Joined {
         Some(next)
     }
 
-    /// Calls `send` with the frame: the one that arrived, if nothing is to change.
+    /// Calls `send` with the frame. That is the frame that arrived, if nothing is to change.
     pub fn send<T>(&self, send: impl FnOnce(&Frame) -> T) -> T {
         if self.ack.is_none() && !self.without_sack && self.piece.is_whole() {
             return send(&self.piece.frame);

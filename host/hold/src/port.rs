@@ -23,8 +23,8 @@ use crate::wire::Wire;
 /// Flags of segments by which flows begin and end.
 const BEGIN_OR_END: u8 = flags::SYN | flags::FIN | flags::RST;
 const SYN_ACK: u8 = flags::SYN | flags::ACK;
-/// Options of connections that are not held: what signs a segment also signs its ACK number, and Multipath
-/// TCP maps sequence numbers onto others.
+/// Options of connections that are not held: a signature also covers the ACK number, and Multipath TCP maps
+/// sequence numbers onto others.
 const UNHELD_OPTIONS: u32 = consts::OPT_SIGNED | consts::OPT_MPTCP;
 
 /// A port whose packets are held. Dropping it detaches its programs.
@@ -36,7 +36,7 @@ pub struct Port {
     /// `None`: no data is kept.
     laws: Option<Rc<Laws>>,
     hold: Hold<Flow, Piece>,
-    /// The flows whose packets are handed over.
+    /// The flows whose packets are handed over, with the newest fields of the guest's headers.
     flows: BTreeMap<Flow, Option<Newest>>,
     wire: Wire,
     counts: Counts,
@@ -148,8 +148,8 @@ impl Port {
         }
     }
 
-    /// Makes the programs hand over a flow's packets, or no longer, as the hold knows it. Before the
-    /// SYN-ACK reaches the guest: so its first data is handed over, too.
+    /// Adds a flow to the programs' map if the hold knows it, or else removes it. At a handshake this is done
+    /// before the SYN-ACK reaches the guest, so the guest's first data is handed over, too.
     fn follow(&mut self, flow: Flow) {
         match (self.hold.knows(&flow), self.flows.contains_key(&flow)) {
             (true, false) if self.programs.add_flow(flow.key()) => {
@@ -163,7 +163,7 @@ impl Port {
         }
     }
 
-    /// Lets pass the flows that the hold has forgotten.
+    /// Removes flows from the programs' map that the hold no longer knows.
     pub fn sweep(&mut self) {
         let known: Vec<Flow> = self.flows.keys().copied().collect();
         known.into_iter().for_each(|flow| self.follow(flow));
@@ -216,7 +216,7 @@ impl Port {
         }
     }
 
-    /// Returns when the hold has something to send, in ns.
+    /// Returns the time in ns at which the hold has something to send; `None`: nothing is due.
     pub fn next_at(&self) -> Option<u64> {
         self.hold.next_at()
     }
@@ -227,8 +227,8 @@ impl Port {
         self.send_due(now_ns);
     }
 
-    /// Checks that the port is there still, and that nothing runs behind the programs. Returns false if
-    /// the interface is gone.
+    /// Checks that the interface still exists, and that no program runs behind those of the hold. Returns
+    /// false if the interface is gone.
     ///
     /// # Errors
     /// [`HoldError::Behind`]; the kernel's refusal.

@@ -1,5 +1,5 @@
-//! The hold's programs and maps in the kernel. They end with this process, however that ends: no link is
-//! pinned.
+//! The hold's programs and maps in the kernel. They are gone when this process ends, however it ends: no
+//! link is pinned.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -15,10 +15,12 @@ use crate::layout::uc_hold_control;
 /// The object that clang made of `bpf/hold/hold.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hold.bpf.o"));
 
-/// A port's ring has the size of this part of the port's memory, rounded down to a power of two. It must
-/// take what arrives until the process runs, on a busy machine some milliseconds later.
+/// Divisor of a port's memory that gives the size of its ring, before rounding down to a power of two. The
+/// ring must have room for the packets that arrive until the process runs: some milliseconds on a busy
+/// machine.
 const RING_PART: usize = 4;
-/// Smallest and largest size of a ring: that of a few super-segments, and more than a process is ever late.
+/// Smallest and largest size of a ring: room for a few super-segments, and for more than arrives while a
+/// process waits for its CPU.
 const RING_BYTES_MIN: usize = 1 << 20;
 const RING_BYTES_MAX: usize = 64 << 20;
 
@@ -108,7 +110,8 @@ impl Programs {
                 },
             )
         };
-        // What is handed over comes back through the gate: so that is there first, and goes last.
+        // Packets that are handed over come back through the gate. So the gate is attached first and
+        // detached last.
         let attached = Attached {
             _gate: attach(&self.gate, Direction::ToGuest, Order::Gate)?,
             _to_guest: attach(&self.to_guest, Direction::ToGuest, Order::Hold)?,
@@ -118,7 +121,7 @@ impl Programs {
         Ok(attached)
     }
 
-    /// Checks that nothing runs behind the program that takes packets off the port: it would not see them.
+    /// Checks that no program runs behind the one that takes packets off the port: it would not see them.
     ///
     /// # Errors
     /// [`HoldError::Behind`]; the kernel's refusal.
@@ -132,7 +135,7 @@ impl Programs {
         }
     }
 
-    /// Makes the programs hand packets over for `for_ns` from now on; 0: no longer.
+    /// Makes the programs hand packets over for `for_ns` from now on; 0: makes packets pass at once.
     ///
     /// # Errors
     /// [`HoldError::Kernel`] with the kernel's error.

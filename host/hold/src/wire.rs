@@ -1,10 +1,10 @@
-//! The packet sockets at a port. Both send out of the interface, which is towards the guest, and mark what
-//! they send: one kind of frame passes all programs on its way to the guest, the other is turned round and
-//! enters the port as if the guest had sent it (`bpf/hold/hold.bpf.c`).
+//! The packet sockets at a port. Both send out of the interface, that is, towards the guest, and set a
+//! mark on their frames. By the mark, `bpf/hold/hold.bpf.c` lets frames for the guest skip all other
+//! programs, and redirects frames for the network into the port as if the guest had sent them.
 //!
 //! Each frame goes with the header that tells the kernel how to complete its checksum and how to cut it
-//! (`struct virtio_net_hdr` of linux/virtio_net.h): so a super-segment stays one as far as the guest's
-//! interface takes it.
+//! (`struct virtio_net_hdr` of linux/virtio_net.h): so a super-segment stays whole if the guest's
+//! interface accepts super-segments.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
@@ -21,9 +21,9 @@ const NEEDS_CHECKSUM: u8 = 1;
 const TYPE_TCP_IPV4: u8 = 1;
 const TYPE_TCP_IPV6: u8 = 4;
 const TYPE_ECN: u8 = 0x80;
-/// CWR in byte 13 of the TCP header: the first segment alone keeps it.
+/// CWR in byte 13 of the TCP header, which only the first segment of a super-segment keeps.
 const CWR: u8 = 0x80;
-/// Bytes that a socket may have on their way to an interface that is slow to take them.
+/// Size of a socket's send buffer: the bytes that may wait for a slow interface.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
 
 /// The sockets at one port.

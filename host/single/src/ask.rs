@@ -48,7 +48,7 @@ pub fn ask<A: DeserializeOwned>(name: &str, question: &impl Serialize) -> Result
 /// # Errors
 /// [`AskError`].
 pub(crate) fn connected(name: &str) -> Result<(UnixStream, UnixCredentials), AskError> {
-    // Connecting waits for nobody: a queue of askers that nobody serves is an error.
+    // Connecting does not wait: if the queue of connections is full, that is an error.
     let kind = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let asking =
         socket(AddressFamily::Unix, SockType::Stream, kind, None).map_err(io::Error::from)?;

@@ -1,5 +1,6 @@
-//! At most one process of a kind in a network namespace. Its place is an abstract Unix socket, which the
-//! kernel frees when the process ends, however it does; by that socket the process answers questions.
+//! Lets at most one process of a kind run in a network namespace. The process takes a *place*: an
+//! abstract Unix socket, which the kernel frees when the process ends, however it ends. On this socket
+//! the process answers questions.
 //!
 //! - [`Place`]: takes the place, and answers.
 //! - [`ask()`]: asks the process that has it.
@@ -15,10 +16,10 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Longest time for which either end waits for what the other writes, or for room to write.
+/// Longest time for which either end waits for the other to write, or for room to write.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Reads to the end what the other end writes: at most this many bytes, for [`PATIENCE`] at most.
+/// Reads all that the other end writes: at most `bytes_max` bytes, for at most [`PATIENCE`].
 fn read_all(stream: &mut UnixStream, bytes_max: usize) -> io::Result<Vec<u8>> {
     let until = Instant::now() + PATIENCE;
     let (mut text, mut piece) = (Vec::new(), [0; 4096]);

@@ -1,4 +1,4 @@
-//! The place of the one process, and the thread that answers.
+//! The place of a process, and the thread that answers questions.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -18,7 +18,7 @@ use crate::{PATIENCE, read_all};
 
 /// Maximum length of a question.
 const QUESTION_BYTES_MAX: usize = 4096;
-/// Pause after a connection that could not be accepted, for instance for want of descriptors.
+/// Pause after a connection that could not be accepted, for example because no file descriptor was free.
 const REST: Duration = Duration::from_millis(100);
 
 /// Why a place could not be taken.
@@ -30,10 +30,10 @@ pub enum TakeError {
         /// Number of that process.
         pid: i32,
     },
-    /// A process of another user has it, or one that can't be asked which it is.
+    /// The process that has the place belongs to another user, or could not be identified.
     #[error(transparent)]
     Unknown(io::Error),
-    /// The kernel gives no socket.
+    /// The kernel refused a socket.
     #[error(transparent)]
     Socket(io::Error),
 }
@@ -83,8 +83,8 @@ impl Place {
                 if seen.load(Ordering::Relaxed) {
                     return;
                 }
-                // The next one gets its answer, whatever becomes of this. The place is kept in any case:
-                // without it a second process would do the same work.
+                // An error of one connection does not keep the next from its answer. The place is kept
+                // in any case: without it a second process would do the same work.
                 match accepted {
                     Ok((stream, _)) => drop(reply(stream, &answer)),
                     Err(_) => thread::sleep(REST),
