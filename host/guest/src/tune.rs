@@ -194,6 +194,14 @@ impl Tuned {
             .all(|name| folder.join(name).exists())
     }
 
+    /// Detaches the program whose link is pinned in this folder, if it is. Removing the pin alone would do so
+    /// some time later.
+    pub fn detach_at(folder: &Path) {
+        if let Ok(link) = Link::open(folder.join(PROGRAM)) {
+            let _the_group_has_ended = link.detach();
+        }
+    }
+
     /// Returns the state of the tuning that is pinned in this folder.
     pub fn state_at(folder: &Path) -> Result<TuningState, GuestError> {
         let settings: uc_tune_settings = pins::read(&folder.join(SETTINGS))?;

@@ -183,5 +183,6 @@ impl Tunings {
 }
 
 fn remove(folder: &Path) -> Result<(), GuestError> {
+    Tuned::detach_at(folder);
     fs::remove_dir_all(folder).map_err(|error| failed("remove", folder, error))
 }
