@@ -5,11 +5,7 @@ use crate::Segment;
 use crate::segment::flags::{ACK, FIN, RST, SYN};
 use crate::seq::{after, before, beyond, later};
 
-/// The most that a platform may have missed of a flow, in bytes: the largest window (RFC 7323 §2.3),
-/// so that circular comparisons stay right.
-const MISSED_MAX_BYTES: u32 = 1 << 30;
-
-/// Stage of a connection's handshake.
+/// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The guest has sent neither SYN nor SYN-ACK yet.
@@ -56,6 +52,8 @@ pub(crate) struct Connection {
     /// sent.
     pub(crate) una: u32,
     pub(crate) nxt: u32,
+    /// The furthest right edge of the peer's windows: the guest sends nothing beyond it.
+    edge: u32,
     /// The largest payload of a segment of the guest.
     pub(crate) mss_bytes: u32,
     /// Scale of the peer's windows, and the window field of its last segment.
@@ -81,6 +79,7 @@ impl Connection {
             stage: Stage::Asked,
             una: 0,
             nxt: 0,
+            edge: 0,
             mss_bytes: 0,
             scale: 0,
             window: 0,
@@ -133,6 +132,7 @@ impl Connection {
             },
             una: syn.seq,
             nxt: syn.end(),
+            edge: syn.end(),
             guest_offer: syn.wscale,
             peer_offer,
             peer_nxt: syn.ack,
@@ -202,6 +202,8 @@ impl Connection {
         let repeats = segment.ack == self.una && segment.end() == segment.seq;
         let reports = segment.sack_blocks().any(|(_, to)| after(to, self.una));
         self.una = later(self.una, segment.ack);
+        let window = u32::from(segment.window) << self.scale;
+        self.edge = later(self.edge, segment.ack.wrapping_add(window));
         if !before(segment.ack, self.una) {
             self.window = segment.window;
         }
@@ -222,14 +224,16 @@ impl Connection {
         self.scale = self.agreed(segment.wscale);
         // the window of a SYN-ACK is not scaled: it only shows that the window is open
         self.window = segment.window.max(1);
+        self.edge = self.una.wrapping_add(segment.window.into());
         self.peer_nxt = segment.end();
         self.seen_ns = now_ns;
         Arrived::Opened
     }
 
     /// Returns whether both ends would accept the segment (RFC 9293 §3.10.7.4), as far as the host can
-    /// tell: it lies in the guest's window, and acknowledges nothing that the guest can't have sent,
-    /// even if the platform has missed some of it. Other segments are not held and change nothing.
+    /// tell: it lies in the guest's window, and acknowledges what the guest may have sent, if the
+    /// platform has missed some of it, and at most a window less than the last ACK (RFC 5961 §5).
+    /// Other segments are not held and change nothing.
     fn is_acceptable(&self, segment: &Segment) -> bool {
         let scale = match self.stage {
             Stage::Open => self.guest_offer.unwrap_or(0).min(14),
@@ -237,7 +241,8 @@ impl Connection {
         };
         let window = (u32::from(self.guest_window) << scale).max(1 << 16);
         let ahead = segment.seq.wrapping_sub(self.peer_nxt) as i32;
-        let is_sent = !after(segment.ack, self.nxt.wrapping_add(MISSED_MAX_BYTES));
-        ahead.unsigned_abs() <= window && is_sent
+        let is_sent = !after(segment.ack, later(self.nxt, self.edge));
+        let oldest = self.una.wrapping_sub(u32::from(u16::MAX) << self.scale);
+        ahead.unsigned_abs() <= window && is_sent && !before(segment.ack, oldest)
     }
 }

@@ -192,7 +192,7 @@ impl<P: Packet> Flow<P> {
     /// Releases the ACKs that wait, and drops all copies.
     pub(crate) fn let_go(&mut self, desk: &mut Desk<'_, P>) {
         if let Some(pacer) = &mut self.pacer {
-            pacer.flush(desk);
+            pacer.let_go(desk);
         }
         if let Some(repair) = &mut self.repair {
             repair.clear(desk);

@@ -25,6 +25,11 @@ const SPREAD_MAX_NS: u64 = 50_000_000;
 /// Maximum number of segments that one ACK may acknowledge (RFC 5681 §4.2). An ACK for more is
 /// divided.
 const SEGMENTS_AN_ACK: u32 = 2;
+/// The least part of an ACK that is divided, as a share of what it still acknowledges: however much
+/// that is, it becomes some hundred parts.
+const PARTS: u32 = 64;
+/// The least time between two parts, so that parts of a vast window do not leave all at once.
+const PART_MIN_NS: u64 = 1_000;
 
 /// What the pacer needs to know of its flow.
 #[derive(Clone, Copy, Debug)]
@@ -228,7 +233,10 @@ impl<P: Packet> Pacer<P> {
                     let (packet, without_sack) = (front.packet.clone(), front.without_sack);
                     desk.counts.acks_added += 1;
                     desk.send_to_guest(packet, Some(part), without_sack);
-                    self.charge(self.free_ns, path.step_bytes(), path);
+                    let (before_ns, bytes) =
+                        (self.free_ns, newly - beyond(front.ack.ack, part.ack));
+                    self.charge(before_ns, bytes, path);
+                    self.free_ns = self.free_ns.max(before_ns + PART_MIN_NS);
                     self.advance(part, path.nxt);
                 }
                 None => {
@@ -243,9 +251,14 @@ impl<P: Packet> Pacer<P> {
     /// Returns the first part of an ACK for many segments; `None` if the ACK stays whole.
     fn part(&self, front: &Waiting<P>, newly: u32, path: &Path) -> Option<AckEdit> {
         let released = self.released?;
-        let step = path.step_bytes();
+        let step = path.step_bytes().max(newly / PARTS);
         let is_whole = self.whole_until.is_some();
-        if step == 0 || newly <= step || is_whole || !front.is_divisible || path.srtt_ns == 0 {
+        if path.mss_bytes == 0
+            || newly <= step
+            || is_whole
+            || !front.is_divisible
+            || path.srtt_ns == 0
+        {
             return None;
         }
         // Right edges move in proportion, too; otherwise the last part would open a growing window
@@ -262,8 +275,14 @@ impl<P: Packet> Pacer<P> {
         Some(AckEdit { ack, window })
     }
 
+    /// Sends all that waits, in order. What comes next may be far ahead: it is not divided.
+    pub(crate) fn let_go(&mut self, desk: &mut Desk<'_, P>) {
+        self.flush(desk);
+        self.released = None;
+    }
+
     /// Sends all that waits, in order.
-    pub(crate) fn flush(&mut self, desk: &mut Desk<'_, P>) {
+    fn flush(&mut self, desk: &mut Desk<'_, P>) {
         while !self.queue.is_empty() {
             self.pop(desk);
         }

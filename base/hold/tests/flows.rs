@@ -72,7 +72,16 @@ fn acks_that_no_guest_accepts_pass_and_count_for_nothing() {
         seq: IRS + (1 << 30),
         ..ack(3)
     });
-    assert_eq!(port.to_guest.len(), 2);
+    // beyond the peer's window, and longer ago than the largest
+    port.arrived(&Segment {
+        ack: at(0).wrapping_add(70_000),
+        ..ack(3)
+    });
+    port.arrived(&Segment {
+        ack: at(0).wrapping_sub(1 << 24),
+        ..ack(3)
+    });
+    assert_eq!(port.to_guest.len(), 4);
     assert_eq!(port.hold.bytes(), kept);
     port.arrived(&ack(3));
     assert!(port.hold.bytes() < kept);
@@ -214,6 +223,7 @@ fn release_gives_the_guest_all_acks_in_order_and_keeps_nothing() {
     assert_eq!(port.hold.next_at(), None);
     // the flow goes on
     port.data(12, 24);
+    port.arrived(&ack(14));
     port.arrived(&ack(24));
     port.wait(20 * MS);
     assert_eq!(port.acks(), [14, 16, 18, 20, 22, 24]);

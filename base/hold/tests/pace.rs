@@ -42,6 +42,25 @@ fn the_first_ack_after_the_handshake_is_divided_too() {
 }
 
 #[test]
+fn an_ack_of_vast_length_becomes_a_bounded_number_of_acks() {
+    // the guest claims to have sent a gigabyte, in segments of forty bytes
+    let far = at(2).wrapping_add(1 << 30);
+    let mut open = Port::open(pace());
+    for seq in [at(0), far] {
+        open.sent(&Segment {
+            seq,
+            payload_bytes: 40,
+            ..data(0)
+        });
+    }
+    open.arrived(&Segment { ack: far, ..ack(0) });
+    assert_eq!(open.to_guest.len(), 1, "the first part");
+    open.wait(50 * MS);
+    assert!(open.to_guest.len() < 1_000, "{}", open.to_guest.len());
+    assert_eq!(open.to_guest.last().map(|(_, got)| got.ack), Some(far));
+}
+
+#[test]
 fn acks_in_a_clump_are_spread_and_keep_their_numbers() {
     let mut port = in_flight(12);
     port.wait(10 * MS);
