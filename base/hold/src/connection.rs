@@ -62,9 +62,9 @@ pub(crate) struct Connection {
     /// Window scales that the SYNs offered.
     guest_offer: Option<u8>,
     peer_offer: Option<u8>,
-    /// End of the peer's data that was seen or that the guest has acknowledged; the guest's last
-    /// window field.
-    peer_nxt: u32,
+    /// End of what the peer has sent, as far as it was seen or the guest has acknowledged it; the
+    /// guest's window field.
+    pub(crate) peer_nxt: u32,
     guest_window: u16,
     has_guest_fin: bool,
     has_peer_fin: bool,

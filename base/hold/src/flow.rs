@@ -202,6 +202,7 @@ impl<P: Packet> Flow<P> {
     fn path(&self) -> Path {
         Path {
             nxt: self.connection.nxt,
+            peer_nxt: self.connection.peer_nxt,
             mss_bytes: self.connection.mss_bytes,
             scale: self.connection.scale,
             srtt_ns: self.rtt.srtt_ns().unwrap_or(0),

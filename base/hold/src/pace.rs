@@ -36,6 +36,8 @@ const PART_MIN_NS: u64 = 1_000;
 pub(crate) struct Path {
     /// End of all that the guest has sent.
     pub(crate) nxt: u32,
+    /// End of all that the peer has sent.
+    pub(crate) peer_nxt: u32,
     /// The guest's segment size; 0: not known.
     pub(crate) mss_bytes: u32,
     /// Scale of the peer's windows.
@@ -145,7 +147,7 @@ impl<P: Packet> Pacer<P> {
             packet,
         };
         if segment.payload_bytes > 0 || segment.has(FIN) {
-            self.data(now_ns, path, segment, waiting, desk);
+            self.data(now_ns, path, waiting, desk);
         } else {
             self.hold(now_ns, waiting, desk);
         }
@@ -153,17 +155,10 @@ impl<P: Packet> Pacer<P> {
         desk.counts.acks_paced += u64::from(!self.queue.is_empty());
     }
 
-    /// Sends data on at once. If it acknowledges data too early, it carries the ACK number and window
-    /// released last, and a separate ACK follows. That ACK replaces all that wait: after the data,
-    /// they would be old segments, which a receiver drops (RFC 9293 §3.10.7.4).
-    fn data(
-        &mut self,
-        now_ns: u64,
-        path: &Path,
-        segment: &Segment,
-        mut data: Waiting<P>,
-        desk: &mut Desk<'_, P>,
-    ) {
+    /// Sends data on at once. If its ACK is too early, it carries the last one released, and an ACK
+    /// of its own follows. Those that wait become one: behind the data they would be old segments,
+    /// which a receiver drops (RFC 9293 §3.10.7.4).
+    fn data(&mut self, now_ns: u64, path: &Path, mut data: Waiting<P>, desk: &mut Desk<'_, P>) {
         let without_sack = data.without_sack;
         let mut ack = data.ack;
         let Some(released) = self.released else {
@@ -179,7 +174,7 @@ impl<P: Packet> Pacer<P> {
             desk.send_to_guest(data.packet, None, without_sack);
             return;
         }
-        let bare = data.packet.bare_ack(segment.end());
+        let bare = data.packet.bare_ack(path.peer_nxt);
         let lowered = (newly > 0).then_some(released);
         if lowered.is_none() {
             self.take_over(ack);

@@ -171,6 +171,29 @@ fn data_passes_at_once_with_the_last_ack_and_its_ack_follows() {
 }
 
 #[test]
+fn acks_that_old_data_overtakes_are_behind_all_data() {
+    let mut port = in_flight(12);
+    let data = |seq: u32, number: u32| Segment {
+        seq: IRS + 1 + seq,
+        payload_bytes: 100,
+        ..ack(number)
+    };
+    port.arrived(&data(100, 0));
+    port.wait(10 * MS);
+    port.arrived(&Segment {
+        seq: IRS + 201,
+        ..ack(8)
+    });
+    port.to_guest.clear();
+    // the peer sends its first segment again, which was lost before the host
+    port.arrived(&data(0, 8));
+    port.wait(20 * MS);
+    assert_eq!(port.to_guest[0].1.seq, IRS + 1);
+    let late = &port.to_guest[1..];
+    assert!(!late.is_empty() && late.iter().all(|(_, got)| got.seq == IRS + 201));
+}
+
+#[test]
 fn parts_start_from_the_window_of_data_that_passed() {
     let mut port = in_flight(12);
     port.wait(10 * MS);
