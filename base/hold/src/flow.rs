@@ -119,6 +119,7 @@ impl<P: Packet> Flow<P> {
         if segment.has(SYN) && !segment.has(ACK) {
             self.connection.asked(segment);
         }
+        let was_covered = self.covers_first();
         let arrived = self.connection.arrived(segment, now_ns);
         match arrived {
             Arrived::Other if segment.has(RST) => self.let_go(desk),
@@ -136,8 +137,10 @@ impl<P: Packet> Flow<P> {
             return;
         }
         let path = self.path();
-        // the host repairs what SACK blocks report, so the guest does not need them
-        let without_sack = self.repair.is_some() && segment.sack_blocks().next().is_some();
+        // what the host repairs, the guest need not know
+        let is_repaired = self.connection.flight_bytes() == 0 || was_covered && self.covers_first();
+        let without_sack =
+            self.repairs_alone() && is_repaired && segment.sack_blocks().next().is_some();
         match &mut self.pacer {
             None => desk.send_to_guest(packet, None, without_sack),
             Some(pacer) => pacer.arrived(now_ns, &path, segment, packet, without_sack, desk),
@@ -197,6 +200,17 @@ impl<P: Packet> Flow<P> {
         if let Some(repair) = &mut self.repair {
             repair.clear(desk);
         }
+    }
+
+    /// Returns whether the host can retransmit the first segment in flight.
+    fn covers_first(&self) -> bool {
+        let repair = self.repair.as_ref();
+        repair.is_some_and(|repair| repair.covers(self.connection.una))
+    }
+
+    /// Returns whether losses are the host's business, and not left to the guest.
+    fn repairs_alone(&self) -> bool {
+        self.repair.as_ref().is_some_and(|repair| !repair.is_left())
     }
 
     fn path(&self) -> Path {

@@ -10,7 +10,8 @@
 //!   halved (RFC 6937).
 //!
 //! Duplicate ACKs of data that is kept are hidden from the guest. If the guest retransmits the first
-//! segment itself, the host leaves the repair to the guest, and only the host's timer keeps running.
+//! segment itself, the host leaves the repair to it, lets duplicate ACKs pass, and only its timer goes
+//! on.
 //!
 //! The window for new data is not decided here: a retransmission of the host passes the port's program,
 //! whose law reduces the guest's window as if the guest had retransmitted.
@@ -89,7 +90,17 @@ impl<P: Packet> Repair<P> {
         self.kept.is_empty()
     }
 
-    /// Drops all copies, and ends the repair.
+    /// Returns whether a copy of the first segment in flight is kept.
+    pub(crate) fn covers(&self, una: u32) -> bool {
+        self.kept.covers(una)
+    }
+
+    /// Returns whether the repair that is under way was left to the guest.
+    pub(crate) fn is_left(&self) -> bool {
+        self.phase == Phase::Open && self.recover.is_some()
+    }
+
+    /// Drops all copies, and ends what is under way.
     pub(crate) fn clear(&mut self, desk: &mut Desk<'_, P>) {
         self.kept.clear(desk.memory);
         *self = Repair::new();
@@ -203,13 +214,13 @@ impl<P: Packet> Repair<P> {
         desk: &mut Desk<'_, P>,
     ) -> bool {
         let newly = self.kept.sack(segment.sack_blocks());
-        if !self.kept.covers(connection.una) {
+        if !self.kept.covers(connection.una) || self.is_left() {
             return false;
         }
         desk.counts.dupacks_hidden += 1;
         self.duplicates += 1;
         match self.phase {
-            Phase::Open if self.recover.is_none() => {
+            Phase::Open => {
                 let sacked = self.kept.sacked_bytes();
                 let is_lost = self.duplicates >= DUPLICATES
                     || sacked > (DUPLICATES - 1) * connection.mss_bytes;
@@ -219,7 +230,6 @@ impl<P: Packet> Repair<P> {
                     self.reordering_until_ns.get_or_insert(now_ns + window_ns);
                 }
             }
-            Phase::Open => {}
             Phase::Fast => {
                 self.earn(newly);
                 self.resend_reported(rtt, desk);

@@ -191,7 +191,11 @@ fn a_guest_that_retransmits_the_first_segment_repairs_alone() {
     port.arrived(&ack(51));
     port.arrived(&ack(51));
     port.arrived(&ack(51));
+    port.arrived(&sack(51, 52, 53));
     assert_eq!(resent(&mut port, begun), []);
+    // and hears of its losses
+    assert_eq!(port.acks(), [51; 5]);
+    assert_eq!(port.stripped, 0);
     // but if its repair is lost, too, the host's timer goes on, doubled
     port.wait(40 * MS);
     assert_eq!(resent(&mut port, begun), [(1, 80)]);

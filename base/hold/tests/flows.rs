@@ -1,7 +1,7 @@
 //! Flows of a port: handshakes, memory, and the end.
 
 use crate::port::{
-    Frame, HEADERS, IRS, ISS, MS, MSS, Port, RTT, ack, at, buffer, data, pace, syn, syn_ack,
+    Frame, HEADERS, IRS, ISS, MS, MSS, Port, RTT, ack, at, buffer, data, pace, sack, syn, syn_ack,
 };
 use uc_hold::flags::{ACK, FIN, RST, SYN};
 use uc_hold::{Buffer, Hold, Segment, Settings};
@@ -155,11 +155,12 @@ fn no_more_memory_is_used_than_the_limit_and_the_rest_passes() {
     assert_eq!(port.hold.counts().packets_kept, kept as u64);
     assert_eq!(port.hold.counts().packets_unheld, 12 - kept as u64);
     assert!(port.hold.bytes() <= 8_000);
-    // duplicate ACKs of what is not kept pass to the guest
+    // duplicate ACKs of what is not kept pass to the guest, with what they report
     port.to_guest.clear();
     port.arrived(&ack(kept as u32));
     port.wait(20 * MS);
-    port.arrived(&ack(kept as u32));
+    port.arrived(&sack(kept as u32, kept as u32 + 1, 12));
+    assert_eq!(port.stripped, 0);
     port.wait(20 * MS);
     let last = port.acks();
     assert_eq!(last[last.len() - 2..], [kept as u32; 2]);
