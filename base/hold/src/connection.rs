@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     /// guest's window field.
     pub(crate) peer_nxt: u32,
     guest_window: u16,
+    /// The guest's last ACK number.
+    guest_ack: u32,
     has_guest_fin: bool,
     has_peer_fin: bool,
     /// Time of the last segment, in ns.
@@ -87,6 +89,7 @@ impl Connection {
             peer_offer: None,
             peer_nxt: 0,
             guest_window: 0,
+            guest_ack: 0,
             has_guest_fin: false,
             has_peer_fin: false,
             seen_ns: now_ns,
@@ -137,6 +140,7 @@ impl Connection {
             peer_offer,
             peer_nxt: syn.ack,
             guest_window: syn.window,
+            guest_ack: syn.ack,
             ..Connection::new(now_ns)
         };
         self.scale = self.agreed(peer_offer);
@@ -160,6 +164,7 @@ impl Connection {
         if segment.has(ACK) && self.is_open() {
             self.peer_nxt = later(self.peer_nxt, segment.ack);
             self.guest_window = segment.window;
+            self.guest_ack = segment.ack;
         }
         let end = segment.end();
         let probes =
@@ -213,6 +218,12 @@ impl Connection {
         Arrived::Acked(acked)
     }
 
+    /// Returns whether an RST of the peer ends the connection: it has exactly the sequence number
+    /// that the guest expects (RFC 5961 §3), as far as the host can tell.
+    pub(crate) fn is_reset_by(&self, rst: &Segment) -> bool {
+        self.is_open() && (rst.seq == self.peer_nxt || rst.seq == self.guest_ack)
+    }
+
     /// Opens the connection, if the segment is the peer's SYN-ACK.
     fn open_by(&mut self, segment: &Segment, now_ns: u64) -> Arrived {
         let answers = segment.has(SYN) && segment.has(ACK) && !segment.has(RST);
@@ -226,6 +237,7 @@ impl Connection {
         self.window = segment.window.max(1);
         self.edge = self.una.wrapping_add(segment.window.into());
         self.peer_nxt = segment.end();
+        self.guest_ack = self.peer_nxt;
         self.seen_ns = now_ns;
         Arrived::Opened
     }

@@ -122,7 +122,9 @@ impl<P: Packet> Flow<P> {
         let was_covered = self.covers_first();
         let arrived = self.connection.arrived(segment, now_ns);
         match arrived {
-            Arrived::Other if segment.has(RST) => self.let_go(desk),
+            Arrived::Other if segment.has(RST) && self.connection.is_reset_by(segment) => {
+                self.let_go(desk);
+            }
             Arrived::Other | Arrived::Duplicate => {}
             Arrived::Opened | Arrived::Acked(_) => self.rtt.acked(segment.ack, now_ns),
         }

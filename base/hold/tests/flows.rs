@@ -88,6 +88,33 @@ fn acks_that_no_guest_accepts_pass_and_count_for_nothing() {
 }
 
 #[test]
+fn a_reset_of_the_peer_ends_what_is_held_only_with_the_number_that_the_guest_expects() {
+    let mut port = Port::open(both());
+    port.arrived(&ack(0));
+    port.data(0, 12);
+    port.arrived(&ack(6));
+    port.to_guest.clear();
+    let kept = port.hold.bytes();
+    for forged in [0, IRS, IRS + 2, IRS + 5_000] {
+        port.arrived(&Segment {
+            seq: forged,
+            flags: RST | ACK,
+            ..ack(6)
+        });
+    }
+    assert!(port.to_guest.drain(..).all(|(_, got)| got.has(RST)));
+    assert_eq!(port.hold.bytes(), kept);
+    port.arrived(&Segment {
+        flags: RST,
+        ..ack(0)
+    });
+    let got: Vec<bool> = port.to_guest.iter().map(|(_, got)| got.has(RST)).collect();
+    assert_eq!(got, [false, true], "the ACK that waited, then the RST");
+    assert!(port.hold.bytes() < kept);
+    assert_eq!(port.hold.next_at(), None);
+}
+
+#[test]
 fn a_new_connection_between_the_same_ports_begins_anew() {
     let mut port = Port::open(both());
     port.arrived(&ack(0));
