@@ -25,7 +25,12 @@ use crate::{Packet, Segment};
 
 /// The third duplicate ACK indicates a loss (RFC 5681 §3.2).
 const DUPLICATES: u32 = 3;
-/// Which repair is under way.
+/// After so many timeouts without an ACK of new data between them the host gives up.
+const TIMEOUTS_MAX: u32 = 8;
+/// And if no segment of either end has passed for so long.
+const SILENCE_NS: u64 = 60_000_000_000;
+
+/// What is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No repair, or one that was left to the guest.
@@ -54,7 +59,9 @@ pub(crate) struct Repair<P> {
     /// Bytes that a repair after duplicate ACKs may still retransmit.
     credit_bytes: u32,
     duplicates: u32,
-    /// Time in ns from which on the first duplicate ACK indicates a loss, not reordering.
+    /// Timeouts since the last ACK of new data.
+    timeouts: u32,
+    /// When the first duplicate ACK is no longer taken for another order of packets.
     reordering_until_ns: Option<u64>,
     deadline_ns: Option<u64>,
     /// Whether a partial ACK of this repair has restarted the timer (RFC 6582 §3.2 step 5).
@@ -73,6 +80,7 @@ impl<P: Packet> Repair<P> {
             threshold_bytes: 0,
             credit_bytes: 0,
             duplicates: 0,
+            timeouts: 0,
             reordering_until_ns: None,
             deadline_ns: None,
             has_restarted: false,
@@ -164,6 +172,7 @@ impl<P: Packet> Repair<P> {
             return;
         }
         self.duplicates = 0;
+        self.timeouts = 0;
         self.reordering_until_ns = None;
         self.resent_to = later(self.resent_to, connection.una);
         let was_fast = self.phase == Phase::Fast;
@@ -280,6 +289,12 @@ impl<P: Packet> Repair<P> {
         if connection.flight_bytes() == 0 || !self.kept.covers(connection.una) {
             return;
         }
+        let is_silent = now_ns.saturating_sub(connection.seen_ns) >= SILENCE_NS;
+        if self.timeouts >= TIMEOUTS_MAX || is_silent {
+            self.clear(desk);
+            return;
+        }
+        self.timeouts += 1;
         desk.counts.timeouts += 1;
         let mss = connection.mss_bytes;
         // RFC 5681 §3.1: a segment that times out again does not lower the threshold again

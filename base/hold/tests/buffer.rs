@@ -1,7 +1,7 @@
 //! Copies of the guest's data: when the host retransmits them, and what the guest hears of it.
 
 use crate::port::{MS, Port, ack, at, buffer, data, sack};
-use uc_hold::Segment;
+use uc_hold::{Buffer, Segment, Settings};
 
 /// A port with so many segments in flight, after 50 rounds of 10 ms: the timeout is 20 ms.
 fn in_flight(segments: u32) -> Port {
@@ -33,6 +33,27 @@ fn a_lost_tail_is_retransmitted_after_the_timeout_which_doubles() {
     assert_eq!(resent(&mut port, begun), [(0, 20), (0, 60), (0, 140)]);
     assert_eq!(port.hold.counts().timeouts, 3);
     assert_eq!(port.acks(), []);
+}
+
+#[test]
+fn a_host_gives_up_after_eight_timeouts_or_a_minute_of_silence() {
+    let mut port = in_flight(3);
+    port.wait(60_000 * MS);
+    assert_eq!(port.hold.counts().timeouts, 8);
+    assert_eq!(port.hold.next_at(), None);
+
+    // the first timeout is a second, the seventh would be after 127
+    let least_timeout_ns = 1_000 * MS;
+    let mut port = Port::open(Settings {
+        buffer: Some(Buffer { least_timeout_ns }),
+        ..buffer()
+    });
+    let open = port.hold.bytes();
+    port.data(0, 1);
+    port.wait(160_000 * MS);
+    assert!(port.hold.counts().timeouts < 8);
+    assert_eq!(port.hold.next_at(), None);
+    assert_eq!(port.hold.bytes(), open);
 }
 
 #[test]
