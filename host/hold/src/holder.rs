@@ -22,26 +22,29 @@ use crate::error::HoldError;
 use crate::laws::Laws;
 use crate::port::Port;
 use crate::programs::Programs;
+use crate::turns::take_of_each;
 
 /// Interval of the heartbeat, and the time for which one heartbeat is valid.
 const BEAT_NS: u64 = 10_000_000;
 const ALIVE_NS: u64 = 50_000_000;
 /// Interval at which the ports are checked, and ended flows are removed from the programs' map.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// Number of packets that are taken at once before due packets are sent.
-const PACKETS_AT_ONCE: usize = 64;
-/// Nice value of the process: it has priority over all ordinary processes. With a real-time priority it
-/// could keep the kernel's packet threads from their CPU for long.
+/// Nice value of the process: before all ordinary ones, but not before the kernel's packet threads on
+/// their processor for long, as a real-time priority would be.
 const NICE: i32 = -20;
 
-type Shared = Rc<RefCell<Port>>;
+/// A port, and the ring from which it takes packets.
+#[derive(Debug)]
+struct Served {
+    port: Rc<RefCell<Port>>,
+    ring: RingBuffer<'static>,
+}
 
 /// The ports whose packets this process holds, and its programs. Dropping it detaches the programs.
 #[derive(Debug)]
 pub struct Holder {
     programs: Rc<Programs>,
-    ports: Vec<Shared>,
-    ring: RingBuffer<'static>,
+    ports: Vec<Served>,
     beat_ns: u64,
     swept_ns: u64,
     counts: Counts,
@@ -55,32 +58,19 @@ impl Holder {
     pub fn start(names: &[String], settings: Settings) -> Result<Self, HoldError> {
         let programs = Rc::new(Programs::load()?);
         let laws = Rc::new(Laws::open()?);
-        let mut ports: Vec<Shared> = Vec::new();
+        let mut ports = Vec::new();
         for (at, name) in names.iter().enumerate() {
             if !names[..at].contains(name) {
-                let port = Port::open(&programs, &laws, name, settings)?;
-                ports.push(Rc::new(RefCell::new(port)));
+                ports.push(Port::open(&programs, &laws, name, settings)?);
             }
         }
-        let failed = |error| HoldError::libbpf("listen for packets", &error);
-        let mut builder = RingBufferBuilder::new();
-        let rings = ports
-            .iter()
-            .map(|port| programs.add_ring(port.borrow().ifindex(), settings.bytes_max))
-            .collect::<Result<Vec<_>, _>>()?;
-        for (port, ring) in ports.iter().zip(&rings) {
-            let port = Rc::clone(port);
-            let take = move |entry: &[u8]| {
-                port.borrow_mut().receive(now_ns(), entry);
-                0
-            };
-            builder.add(ring, take).map_err(failed)?;
-        }
-        let ring = builder.build().map_err(failed)?;
+        let serve = |port| serve(&programs, port, settings.bytes_max);
+        let ports = ports.into_iter().map(serve);
+        let ports = ports.collect::<Result<Vec<Served>, HoldError>>()?;
         be_prompt();
         // The marks first: the gate knows the process's frames by them.
         programs.be_alive(0)?;
-        for port in &ports {
+        for Served { port, .. } in &ports {
             port.borrow_mut().attach()?;
         }
         let now = now_ns();
@@ -88,7 +78,6 @@ impl Holder {
         Ok(Self {
             programs,
             ports,
-            ring,
             beat_ns: now,
             swept_ns: now,
             counts: Counts::default(),
@@ -112,7 +101,7 @@ impl Holder {
             self.programs.be_alive(ALIVE_NS)?;
             self.beat_ns = now;
         }
-        let is_more = self.take(PACKETS_AT_ONCE)?;
+        let is_more = self.take()?;
         if now >= self.swept_ns + SWEEP_NS {
             self.sweep()?;
             self.swept_ns = now;
@@ -120,30 +109,33 @@ impl Holder {
         if is_more {
             return Ok(());
         }
-        let due = self.ports.iter().filter_map(|port| port.borrow().next_at());
+        let due = self.ports.iter();
+        let due = due.filter_map(|served| served.port.borrow().next_at());
         let next = due.min().unwrap_or(u64::MAX).min(self.beat_ns + BEAT_NS);
         self.wait(next.saturating_sub(now_ns()));
         Ok(())
     }
 
-    /// Takes up to `most` packets from the rings, and sends what is due. Returns whether there may be more.
-    fn take(&self, most: usize) -> Result<bool, HoldError> {
-        let taken = self.ring.consume_raw_n(most);
-        if taken < 0 {
-            let error = std::io::Error::from_raw_os_error(-taken);
-            return Err(HoldError::kernel("take packets from a ring", error));
-        }
+    /// Takes some packets of each port, and sends what is due. Returns whether there may be more.
+    fn take(&self) -> Result<bool, HoldError> {
+        let is_more = take_of_each(&self.ports, |served, most| {
+            let taken = served.ring.consume_raw_n(most);
+            usize::try_from(taken).map_err(|_| {
+                let error = std::io::Error::from_raw_os_error(-taken);
+                HoldError::kernel("take packets from a ring", error)
+            })
+        })?;
         let now = now_ns();
-        for port in &self.ports {
+        for Served { port, .. } in &self.ports {
             port.borrow_mut().send_due(now);
         }
-        Ok(taken as usize >= most)
+        Ok(is_more)
     }
 
     /// Takes and sends all that has been handed over or is held.
     fn release(&self) -> Result<(), HoldError> {
-        while self.take(PACKETS_AT_ONCE)? {}
-        for port in &self.ports {
+        while self.take()? {}
+        for Served { port, .. } in &self.ports {
             port.borrow_mut().release(now_ns());
         }
         Ok(())
@@ -151,17 +143,17 @@ impl Holder {
 
     /// Drops ports whose interfaces are gone, and removes ended flows from the programs' map.
     fn sweep(&mut self) -> Result<(), HoldError> {
-        let mut left = Vec::new();
-        for port in &self.ports {
+        let mut at = 0;
+        while let Some(Served { port, .. }) = self.ports.get(at) {
             if port.borrow().check()? {
                 port.borrow_mut().sweep();
-                left.push(Rc::clone(port));
+                at += 1;
             } else {
                 self.counts += port.borrow().counts();
                 port.borrow_mut().detach();
+                self.ports.remove(at);
             }
         }
-        self.ports = left;
         match self.ports.is_empty() {
             true => Err(HoldError::NoPorts),
             false => Ok(()),
@@ -170,9 +162,13 @@ impl Holder {
 
     /// Waits until the programs hand something over, but for at most `most_ns`.
     fn wait(&self, most_ns: u64) {
-        // SAFETY: the descriptor belongs to the ring buffer, which outlives the borrow.
-        let ready = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        let mut poll = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
+        // SAFETY: the descriptors belong to the rings, which outlive the borrows.
+        let ready = |served: &Served| unsafe { BorrowedFd::borrow_raw(served.ring.epoll_fd()) };
+        let ready: Vec<_> = self.ports.iter().map(ready).collect();
+        let poll = ready.iter();
+        let mut poll: Vec<_> = poll
+            .map(|ready| PollFd::new(ready.as_fd(), PollFlags::POLLIN))
+            .collect();
         let most = TimeSpec::from_duration(Duration::from_nanos(most_ns.min(BEAT_NS)));
         // A signal interrupts the wait. The caller checks everything anyway.
         let _woken = ppoll(&mut poll, Some(most), None);
@@ -184,7 +180,7 @@ impl Holder {
     /// The kernel's refusal to read a counter.
     pub fn counts(&self) -> Result<Counts, HoldError> {
         let mut all = self.counts;
-        for port in &self.ports {
+        for Served { port, .. } in &self.ports {
             all += port.borrow().counts();
         }
         all.passed = self.programs.passed()?;
@@ -206,7 +202,23 @@ impl Holder {
     }
 }
 
-/// Asks the kernel for precise wake-ups and for a high priority. Without permission, the priority stays.
+/// Gives a port its ring.
+fn serve(programs: &Programs, port: Port, port_bytes: usize) -> Result<Served, HoldError> {
+    let failed = |error| HoldError::libbpf("listen for packets", &error);
+    let ring = programs.add_ring(port.ifindex(), port_bytes)?;
+    let port = Rc::new(RefCell::new(port));
+    let receiver = Rc::clone(&port);
+    let take = move |entry: &[u8]| {
+        receiver.borrow_mut().receive(now_ns(), entry);
+        0
+    };
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&ring, take).map_err(failed)?;
+    let ring = builder.build().map_err(failed)?;
+    Ok(Served { port, ring })
+}
+
+/// Makes the kernel wake this process soon and exactly. Without the permission, nothing changes.
 fn be_prompt() {
     // SAFETY: system calls with numbers, of the calling thread alone.
     unsafe {

@@ -9,8 +9,8 @@
 //! Read in this order:
 //! - `bpf/hold/hold.bpf.c`: which packets are handed over, and how they come back.
 //! - `programs`, `wire`: the programs in the kernel; the packet sockets.
-//! - `frame`, `made`, `piece`: a packet in memory; frames made from it; one segment of it.
-//! - `port`, [`holder`]: one port; the process with all of them.
+//! - `frame`, `made`, `piece`: a packet in memory; what is made of it; one segment of it.
+//! - `port`, `turns`, [`holder`]: one port; each in its turn; the process with all of them.
 
 mod counts;
 mod error;
@@ -25,6 +25,7 @@ mod port;
 mod programs;
 #[cfg(test)]
 mod samples;
+mod turns;
 mod wire;
 
 pub use counts::Counts;
