@@ -36,11 +36,12 @@ struct uc_hold_head {
 /*
  * Room for a frame in each size of entry: a ring buffer's entries have constant sizes. An ACK with
  * all its options fits into the first, a segment of an Ethernet of 1500 bytes into the second, a
- * super-segment as large as Linux makes them by default into the last (64 KiB of IP packet).
+ * super-segment as large as Linux makes them by default into the last: an IP packet of 65,535
+ * bytes, since a larger one has no length that its header could hold.
  */
 #define UC_HOLD_ACK_BYTES     176
 #define UC_HOLD_SEGMENT_BYTES 1976
 #define UC_HOLD_JUMBO_BYTES   10184
-#define UC_HOLD_SUPER_BYTES   65616
+#define UC_HOLD_SUPER_BYTES   65549
 
 #endif

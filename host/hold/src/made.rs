@@ -19,7 +19,9 @@ const ECN_BITS: u8 = 0x03;
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const PSH: u8 = 0x08;
+const URG: u8 = 0x20;
 const CWR: u8 = 0x80;
+const URGENT: usize = 18;
 
 impl Frame {
     /// Makes a frame with the same headers and this part of the payload. It is a super-segment if the part
@@ -64,11 +66,12 @@ impl Frame {
         first | last
     }
 
-    /// Makes an ACK from the headers, without payload, SYN, FIN, PSH, CWR and SACK blocks.
+    /// Makes an ACK of the headers, without payload, SYN, FIN, PSH, URG, CWR and SACK blocks.
     pub fn bare_ack(&self, seq: u32) -> Self {
         let mut bare = self.cut(0..0);
         bare.set(SEQ, seq.to_be_bytes());
-        bare.set(FLAGS, [self.flags() & !(SYN | FIN | PSH | CWR)]);
+        bare.set(FLAGS, [self.flags() & !(SYN | FIN | PSH | URG | CWR)]);
+        bare.set(URGENT, [0, 0]);
         bare.remove_sack();
         bare.finish();
         bare
@@ -148,6 +151,29 @@ mod tests {
                 assert!(bare.timestamps().is_some());
             }
         }
+    }
+
+    #[test]
+    fn bare_ack_points_to_no_urgent_data() {
+        for is_ipv6 in [false, true] {
+            let mut urgent = frame(is_ipv6, b"payload", 0);
+            urgent.set(FLAGS, [urgent.flags() | URG]);
+            urgent.set(URGENT, [0, 3]);
+            let (header, _) = delivered(&urgent.bare_ack(5));
+            assert_eq!((header.urg, header.urgent_pointer), (false, 0));
+        }
+    }
+
+    #[test]
+    fn largest_frame_that_is_handed_over_has_a_length_that_its_header_can_hold() {
+        let headers = frame(false, &[], 0).header_bytes();
+        let payload = vec![7; crate::layout::UC_HOLD_SUPER_BYTES as usize - headers];
+        let mut largest = frame(false, &[], 0);
+        largest.bytes.extend(payload);
+        largest.payload.end = largest.bytes.len();
+        largest.set_ack(1, 2);
+        let length = u16::from_be_bytes([largest.bytes[16], largest.bytes[17]]);
+        assert_eq!(usize::from(length) + ETHERNET_BYTES, largest.bytes.len());
     }
 
     #[test]
