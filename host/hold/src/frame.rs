@@ -120,6 +120,14 @@ impl Frame {
         self.gso_bytes
     }
 
+    /// Returns the number of segments on the wire.
+    pub fn segments(&self) -> usize {
+        match self.gso_bytes {
+            0 => 1,
+            bytes => self.payload_bytes().div_ceil(bytes).max(1),
+        }
+    }
+
     /// Returns what the checksum field holds.
     pub fn checksum(&self) -> Checksum {
         self.checksum

@@ -149,6 +149,7 @@ impl Holder {
                 port.borrow_mut().sweep();
                 at += 1;
             } else {
+                port.borrow_mut().release(now_ns());
                 self.counts += port.borrow().counts();
                 port.borrow_mut().detach();
                 self.ports.remove(at);

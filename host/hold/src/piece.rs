@@ -173,6 +173,7 @@ mod tests {
             let gso_bytes = if length > gso_bytes { gso_bytes } else { 0 };
             let whole = frame(is_ipv6, &payload, gso_bytes);
             let pieces: Vec<Piece> = Piece::of(flow(), whole.clone()).collect();
+            prop_assert_eq!(pieces.len(), whole.segments());
             let mut at = 0;
             for piece in &pieces {
                 let segment = piece.segment();

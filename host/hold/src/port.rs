@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::rc::Rc;
 
+use nix::net::if_::if_indextoname;
 use uc_core::consts;
 use uc_hold::{Hold, Out, Settings, flags};
-use uc_port::{PortError, claim_port, interface_index};
+use uc_port::{claim_port, interface_index};
 use zerocopy::FromBytes;
 
 use crate::counts::Counts;
@@ -26,6 +27,9 @@ const SYN_ACK: u8 = flags::SYN | flags::ACK;
 /// Options of connections that are not held: a signature also covers the ACK number, and Multipath TCP maps
 /// sequence numbers onto others.
 const UNHELD_OPTIONS: u32 = consts::OPT_SIGNED | consts::OPT_MPTCP;
+/// Most segments of a frame that is held: as many as 64 KiB have with 512 bytes each. A guest could make
+/// one of each byte, and each takes time and memory.
+const SEGMENTS_MAX: usize = 128;
 
 /// A port whose packets are held. Dropping it detaches its programs.
 #[derive(Debug)]
@@ -113,7 +117,7 @@ impl Port {
         self.counts.packets += 1;
         let is_from_guest = u32::from(head.direction) == consts::FROM_GUEST;
         let is_unheld = u32::from(head.options) & UNHELD_OPTIONS != 0;
-        if is_unheld || frame.checksum() == Checksum::Wrong {
+        if is_unheld || frame.segments() > SEGMENTS_MAX || frame.checksum() == Checksum::Wrong {
             if !is_from_guest {
                 self.send_to_guest(&frame);
             }
@@ -233,10 +237,9 @@ impl Port {
     /// # Errors
     /// [`HoldError::Behind`]; the kernel's refusal.
     pub fn check(&self) -> Result<bool, HoldError> {
-        match interface_index(&self.name) {
-            Ok(ifindex) if ifindex == self.ifindex => {}
-            Ok(_) | Err(PortError::NoInterface { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
+        // by index: a renamed interface is the same port
+        if if_indextoname(self.ifindex).is_err() {
+            return Ok(false);
         }
         self.programs.check_last(self.ifindex, &self.name)?;
         Ok(true)
