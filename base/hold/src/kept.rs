@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::memory::Memory;
+use crate::memory::{Memory, shrink};
 use crate::seq::{after, before, later};
 use crate::{Packet, Segment};
+
+/// Most segments of one flow, so that no order and no size of them makes a search or an insertion long.
+const SEGMENTS_MAX: usize = 4_096;
 
 /// One segment of the guest.
 #[derive(Clone, Debug)]
@@ -31,7 +34,7 @@ pub(crate) enum Fate {
     Kept,
     /// A copy was kept before.
     Known,
-    /// There is no memory for a copy.
+    /// There is no memory for a copy, or the flow has too many.
     NoRoom,
 }
 
@@ -73,7 +76,7 @@ impl<P: Packet> Kept<P> {
         if let Some(next) = self.entries.get(at).filter(|next| before(next.seq, end)) {
             end = next.seq;
         }
-        if !memory.has(segment.payload_bytes as usize) {
+        if self.entries.len() >= SEGMENTS_MAX || !memory.has(segment.payload_bytes as usize) {
             return Fate::NoRoom;
         }
         let packet = copy();
@@ -103,6 +106,7 @@ impl<P: Packet> Kept<P> {
             }
             self.entries.pop_front();
         }
+        shrink(&mut self.entries);
     }
 
     /// Drops everything.
@@ -110,6 +114,7 @@ impl<P: Packet> Kept<P> {
         for entry in self.entries.drain(..) {
             memory.give_back(entry.memory_bytes);
         }
+        shrink(&mut self.entries);
         self.sacked_bytes = 0;
     }
 
@@ -260,6 +265,19 @@ mod tests {
         kept.acked(200, &mut memory);
         assert!(!kept.covers(200) && kept.is_empty());
         assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn a_flow_has_a_most_of_segments_and_returns_their_room() {
+        let mut memory = Memory::new(1 << 20);
+        let seqs: Vec<u32> = (0..5_000).map(|number| number * 100).collect();
+        let mut kept = keep(&seqs, &mut memory);
+        assert_eq!(kept.entries.len(), 4_096);
+        for una in [4_000, 4_096] {
+            kept.acked(una * 100, &mut memory);
+            assert!(kept.entries.capacity() <= 200);
+        }
+        assert_eq!((kept.entries.capacity(), memory.used()), (0, 0));
     }
 
     #[test]

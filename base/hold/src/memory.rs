@@ -39,7 +39,15 @@ impl Memory {
     }
 }
 
-/// The parts of a port that its flows change: the packets to send, the counters, the memory.
+/// Returns the room of a queue that has become much shorter: it is not in the memory's account.
+pub(crate) fn shrink<T>(queue: &mut VecDeque<T>) {
+    let room = queue.capacity();
+    if room > 16 && room > 4 * queue.len() {
+        queue.shrink_to(2 * queue.len());
+    }
+}
+
+/// What a flow changes of its port: the packets to send, the counters, the memory.
 pub(crate) struct Desk<'a, P> {
     pub(crate) ready: &'a mut VecDeque<Out<P>>,
     pub(crate) counts: &'a mut Counts,

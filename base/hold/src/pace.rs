@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use crate::memory::Desk;
+use crate::memory::{Desk, shrink};
 use crate::segment::flags::FIN;
 use crate::seq::{after, before, beyond};
 use crate::{AckEdit, Packet, Segment};
@@ -286,6 +286,7 @@ impl<P: Packet> Pacer<P> {
     fn pop(&mut self, desk: &mut Desk<'_, P>) {
         if let Some(front) = self.queue.pop_front() {
             desk.memory.give_back(front.bytes);
+            shrink(&mut self.queue);
             let ack = (!front.is_own).then_some(front.ack);
             self.take_over(front.ack);
             desk.send_to_guest(front.packet, ack, front.without_sack);
@@ -299,6 +300,7 @@ impl<P: Packet> Pacer<P> {
             desk.memory.give_back(waiting.bytes);
             last = Some(waiting.ack);
         }
+        shrink(&mut self.queue);
         last
     }
 

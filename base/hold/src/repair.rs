@@ -339,12 +339,14 @@ impl<P: Packet> Repair<P> {
     /// Retransmits, after a timeout, what the window has room for.
     fn resend_in_window(&mut self, connection: &Connection, rtt: &mut Rtt, desk: &mut Desk<'_, P>) {
         let Some(until) = self.recover else { return };
+        let mut flight = self.kept.missing_bytes(connection.una, self.resent_to);
         loop {
-            let flight = self.kept.missing_bytes(connection.una, self.resent_to);
             let room = self.window_bytes.saturating_sub(flight);
-            if self.resend(until, room, rtt, desk) == 0 {
+            let resent = self.resend(until, room, rtt, desk);
+            if resent == 0 {
                 return;
             }
+            flight += resent;
         }
     }
 
