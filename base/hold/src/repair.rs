@@ -27,7 +27,7 @@ use crate::{Packet, Segment};
 const DUPLICATES: u32 = 3;
 /// After so many timeouts without an ACK of new data between them the host gives up.
 const TIMEOUTS_MAX: u32 = 8;
-/// And if no segment of either end has passed for so long.
+/// After so long without a segment of either end it gives up as well.
 const SILENCE_NS: u64 = 60_000_000_000;
 
 /// What is under way.
