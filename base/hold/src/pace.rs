@@ -25,9 +25,9 @@ const SPREAD_MAX_NS: u64 = 50_000_000;
 /// Maximum number of segments that one ACK may acknowledge (RFC 5681 §4.2). An ACK for more is
 /// divided.
 const SEGMENTS_AN_ACK: u32 = 2;
-/// The least part of an ACK that is divided, as a share of what it still acknowledges: however much
-/// that is, it becomes some hundred parts.
-const PARTS: u32 = 64;
+/// The least part of an ACK that is divided, as a share of what it still acknowledges: an ACK of the
+/// largest window there is, a gigabyte, becomes some thousand parts.
+const PARTS: u32 = 512;
 /// The least time between two parts, so that parts of a vast window do not leave all at once.
 const PART_MIN_NS: u64 = 1_000;
 

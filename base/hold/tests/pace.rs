@@ -56,7 +56,8 @@ fn an_ack_of_vast_length_becomes_a_bounded_number_of_acks() {
     open.arrived(&Segment { ack: far, ..ack(0) });
     assert_eq!(open.to_guest.len(), 1, "the first part");
     open.wait(50 * MS);
-    assert!(open.to_guest.len() < 1_000, "{}", open.to_guest.len());
+    // a 512th of what is left each time: 512 · (1 + ln(2^30 / (512 · 80))) parts, not 13 million
+    assert!(open.to_guest.len() < 6_000, "{}", open.to_guest.len());
     assert_eq!(open.to_guest.last().map(|(_, got)| got.ack), Some(far));
 }
 
