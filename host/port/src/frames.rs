@@ -6,13 +6,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::error::PortError;
 
-/// Binds a packet socket to the interface with this index: it sends there, and receives frames of this
-/// protocol; 0: none.
-///
-/// # Errors
-/// The kernel's refusal.
-pub fn bind_to_port(socket: BorrowedFd<'_>, ifindex: u32, protocol: u16) -> io::Result<()> {
-    let address = libc::sockaddr_ll {
+/// Returns the address of the interface with this index for a packet socket, and of this protocol; 0: none.
+pub fn port_address(ifindex: u32, protocol: u16) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: protocol.to_be(),
         sll_ifindex: ifindex as i32,
@@ -20,7 +16,16 @@ pub fn bind_to_port(socket: BorrowedFd<'_>, ifindex: u32, protocol: u16) -> io::
         sll_pkttype: 0,
         sll_halen: 0,
         sll_addr: [0; 8],
-    };
+    }
+}
+
+/// Binds a packet socket to the interface with this index: it sends there, and receives frames of this
+/// protocol; 0: none.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn bind_to_port(socket: BorrowedFd<'_>, ifindex: u32, protocol: u16) -> io::Result<()> {
+    let address = port_address(ifindex, protocol);
     // SAFETY: the address outlives the call and has the given length.
     let code = unsafe {
         libc::bind(

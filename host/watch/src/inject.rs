@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt,
 };
+use uc_port::port_address;
 
 use crate::error::WatchError;
 use crate::programs::Programs;
@@ -45,16 +46,8 @@ impl Injector {
     pub(crate) fn inject(&self, ifindex: u32, frame: &[u8]) -> io::Result<()> {
         let protocol = frame
             .get(12..14)
-            .map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
-        let to = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: protocol,
-            sll_ifindex: ifindex as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 6,
-            sll_addr: [0; 8],
-        };
+            .map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+        let to = port_address(ifindex, protocol);
         // SAFETY: the frame and the address outlive the call and have the given lengths.
         let sent = unsafe {
             libc::sendto(
