@@ -2,8 +2,8 @@
 
     python research/python/examples/ray_overhead.py [MINUTES [PAIRS]]
 
-The sweep is examples/sweep.toml, with as many repetitions as take MINUTES (default 10) by threads. Both make it in
-turn, PAIRS times (default 1); every second pair begins with Ray. Ray is started before, and has made some runs: its
+The sweep is examples/sweep.toml, 400 runs that each last so much longer that threads need MINUTES (default 10). Both
+make it in turn, PAIRS times (default 1); every second pair begins with Ray. Ray is started before, and has made some runs: its
 start is timed apart. Its workers have the priority of threads. The machine should do nothing else. Prints a line for
 each pair, with the load before it, and whether both results have the same bytes.
 """
@@ -33,6 +33,11 @@ def timed(side, **options):
     return time.monotonic() - began, result
 
 
+def lasting(seconds):
+    """Returns what makes each run last so many seconds of the simulator's time, with 20 samples."""
+    return {"duration": f"{seconds}s", "sample": f"{seconds * 50}ms"}
+
+
 def files(result):
     with tempfile.TemporaryDirectory() as folder:
         result.write(folder)
@@ -46,13 +51,13 @@ def main(minutes="10", pairs="1"):
     started = time.monotonic() - began
     first, _ = timed("Ray", repeat=1, point={"delay": "500us"})
     print(f"start of Ray: {started:.1f} s; its first 20 runs: {first:.1f} s", flush=True)
-    once, _ = timed("threads", repeat=1)
-    repeat = math.ceil(float(minutes) * 60 / once)
-    print(f"200 runs by {WORKERS} threads: {once:.1f} s; so {repeat} repetitions of each", flush=True)
+    trial, _ = timed("threads", set=lasting(200))
+    seconds = math.ceil(200 * float(minutes) * 60 / trial)
+    print(f"400 runs of 200 s by {WORKERS} threads: {trial:.1f} s; so each lasts {seconds} s", flush=True)
     for pair in range(int(pairs)):
         load, took, made = os.getloadavg()[0], {}, {}
         for side in sorted(SIDES, reverse=pair % 2 == 0):
-            took[side], result = timed(side, repeat=repeat)
+            took[side], result = timed(side, set=lasting(seconds))
             made[side] = files(result)
         same = "the same bytes" if made["threads"] == made["Ray"] else "OTHER BYTES"
         overhead = 100 * (took["Ray"] / took["threads"] - 1)
