@@ -43,7 +43,13 @@ fn killed_while_it_attaches(via: &str) {
             sandbox.pins()
         );
     }
-    assert!(transfer.finish() > 500_000, "{via}");
+    // While Linux adds or removes a clsact qdisc it drops all packets of the interface, here up to 36
+    // times. A retransmission may be among them each time, so that the sender's timeout doubles.
+    let sent_bytes = match via {
+        "clsact" => transfer.end().0,
+        _ => transfer.finish(),
+    };
+    assert!(sent_bytes > 500_000, "{via}");
 }
 
 #[test]
