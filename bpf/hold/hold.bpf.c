@@ -18,31 +18,32 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../packet.h"
+#include "flood.h"
 #include "give.h"
 
 static __always_inline void uc_hold_count_passed(void)
 {
-	__u64 *packets = uc_only_entry(&passed);
+	struct uc_hold_passed *passing = uc_only_entry(&passed);
 
-	if (packets)
-		(*packets)++;
+	if (passing)
+		passing->packets++;
 }
 
-/* Hands a packet over if its flow is held or it may open one. Returns 1 if user space gets it. */
+/* Hands a packet over if its flow is held or it may begin one. Returns 1 if user space gets it. */
 static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_control *say,
 				   enum uc_direction direction)
 {
 	struct uc_hold_head head = {.key.ifindex = skb->ifindex, .direction = direction};
 	struct uc_segment segment = {};
 	struct uc_offsets at = {};
-	void *ring;
+	void *flows, *ring;
 
 	if (bpf_ktime_get_ns() >= say->alive_until_ns)
 		return 0;
-	ring = bpf_map_lookup_elem(&rings, &head.key.ifindex);
-	if (!ring || uc_parse(skb, &head.key, &segment, &at, direction) != UC_TRANSLATED)
+	flows = bpf_map_lookup_elem(&held_flows, &head.key.ifindex);
+	if (!flows || uc_parse(skb, &head.key, &segment, &at, direction) != UC_TRANSLATED)
 		return 0;
-	if (!(segment.flags & UC_SYN) && !bpf_map_lookup_elem(&held_flows, &head.key))
+	if (!bpf_map_lookup_elem(flows, &head.key) && !uc_hold_may_open(skb->ifindex, &segment))
 		return 0;
 	/* an ACK of the guest says nothing about what it sends */
 	if (direction == UC_FROM_GUEST && !segment.payload_bytes &&
@@ -53,6 +54,9 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 	head.gso_size = skb->gso_size;
 	head.tcp_at = at.tcp;
 	head.options = segment.options;
+	ring = bpf_map_lookup_elem(&rings, &head.key.ifindex);
+	if (!ring)
+		return 0;
 	if (uc_hold_give(skb, ring, &head))
 		return 1;
 	uc_hold_count_passed();

@@ -21,6 +21,33 @@ struct uc_hold_control {
 	__u32 to_network_mark;
 };
 
+/*
+ * SYNs of flows that are not held: how many of each direction of a port are handed over in an
+ * interval, and how many SYN-ACKs. A server that accepts five thousand connections in a second gets
+ * them all.
+ */
+#define UC_HOLD_SYNS_MAX 512
+#define UC_HOLD_SYNS_NS  100000000
+
+/* The SYNs of one kind that were handed over. */
+struct uc_hold_syns {
+	__u64 interval; /* number of the interval */
+	__u64 count;    /* in it */
+};
+
+/* What the programs count at a port. */
+struct uc_hold_port {
+	struct uc_hold_syns from_guest;
+	struct uc_hold_syns to_guest;
+	struct uc_hold_syns answers; /* SYN-ACKs to the guest */
+};
+
+/* What passed though its flow was held or could have been. */
+struct uc_hold_passed {
+	__u64 packets; /* of held flows, because a ring was full, or the packet too large */
+	__u64 syns;    /* beyond UC_HOLD_SYNS_MAX */
+};
+
 /* A packet that is handed over: this head, and the whole frame behind it. */
 struct uc_hold_head {
 	struct uc_key key;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The hold programs' maps. User space alone adds to them, and bounds what it adds.
+ * The hold programs' maps. User space alone adds to them. Each port has a ring and a table of flows
+ * of its own, as large as the port's memory: no tenant fills another's.
  */
 #ifndef UC_HOLD_MAPS_H
 #define UC_HOLD_MAPS_H
@@ -24,7 +25,7 @@ struct uc_hold_ring {
 	__uint(max_entries, 4096);
 };
 
-/* The ports by ifindex, each with a ring of its own: no tenant fills another's. */
+/* The rings by the ports' ifindex. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
 	__uint(max_entries, 4096);
@@ -32,21 +33,37 @@ struct {
 	__array(values, struct uc_hold_ring);
 } rings SEC(".maps");
 
-/* The flows whose packets are handed over. */
-struct {
+/* A port's flows whose packets are handed over; the keys are struct uc_key. By
+ * their sizes, since clang leaves types that only an inner map names out of the object. */
+struct uc_hold_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 17);
+	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct uc_key);
-	__type(value, __u32);
+	__uint(key_size, sizeof(struct uc_key));
+	__uint(value_size, sizeof(__u32));
+};
+
+/* The tables by the ports' ifindex. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__array(values, struct uc_hold_table);
 } held_flows SEC(".maps");
 
-/* How many packets of held flows passed because a ring was full, or the packet too large. */
+/* The ports by ifindex. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct uc_hold_port);
+} ports SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct uc_hold_passed);
 } passed SEC(".maps");
 
 #endif

@@ -4,7 +4,12 @@
 use std::path::{Path, PathBuf};
 
 /// What this crate writes into maps.
-const WRITTEN: [&str; 2] = ["uc_hold_control", "uc_key"];
+const WRITTEN: [&str; 4] = [
+    "uc_hold_control",
+    "uc_hold_port",
+    "uc_hold_syns",
+    "uc_key",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
@@ -22,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     bindgen::Builder::default()
         .header(root.join("bpf/hold/layout.h").display().to_string())
-        .allowlist_type("uc_key|uc_hold_control|uc_hold_head")
+        .allowlist_type("uc_key|uc_hold_control|uc_hold_head|uc_hold_passed|uc_hold_port")
         .allowlist_var("UC_HOLD_.*")
         .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .derive_default(true)

@@ -70,6 +70,8 @@ pub(crate) struct Connection {
     guest_ack: u32,
     has_guest_fin: bool,
     has_peer_fin: bool,
+    /// Time of the first SYN or, once the guest has sent its own, of that, in ns.
+    pub(crate) begun_ns: u64,
     /// Time of the last segment, in ns.
     pub(crate) seen_ns: u64,
 }
@@ -92,6 +94,7 @@ impl Connection {
             guest_ack: 0,
             has_guest_fin: false,
             has_peer_fin: false,
+            begun_ns: now_ns,
             seen_ns: now_ns,
         }
     }

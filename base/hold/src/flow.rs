@@ -8,6 +8,15 @@ use crate::rtt::Rtt;
 use crate::segment::flags::{ACK, RST, SYN};
 use crate::{Packet, Segment, Settings};
 
+/// The times under which a hold registers a flow, in ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    /// When the hold calls [`Flow::act`]; `None`: nothing is due.
+    pub(crate) due_ns: Option<u64>,
+    /// When the handshake began; `None`: it is over.
+    pub(crate) opening_ns: Option<u64>,
+}
+
 /// The state of one connection, and then of those that follow it between the same addresses and
 /// ports.
 #[derive(Clone, Debug)]
@@ -17,8 +26,8 @@ pub(crate) struct Flow<P> {
     rtt: Rtt,
     pacer: Option<Pacer<P>>,
     repair: Option<Repair<P>>,
-    /// Time in ns at which the hold will call [`Flow::act`]; `None`: nothing is due.
-    pub(crate) registered_ns: Option<u64>,
+    /// The times at which the hold has registered the flow.
+    pub(crate) registered: Times,
 }
 
 impl<P: Packet> Flow<P> {
@@ -29,12 +38,21 @@ impl<P: Packet> Flow<P> {
             rtt: Rtt::new(least_timeout_ns(&settings)),
             pacer: settings.pace.then(Pacer::new),
             repair: settings.buffer.map(|_| Repair::new()),
-            registered_ns: None,
+            registered: Times::default(),
+        }
+    }
+
+    /// Returns the times under which the flow is to be registered.
+    pub(crate) fn times(&self) -> Times {
+        let is_open = self.connection.is_open();
+        Times {
+            due_ns: self.due_ns(),
+            opening_ns: (!is_open).then_some(self.connection.begun_ns),
         }
     }
 
     /// Returns the time in ns at which something is due; `None`: nothing is due.
-    pub(crate) fn due_ns(&self) -> Option<u64> {
+    fn due_ns(&self) -> Option<u64> {
         let pace = self.pacer.as_ref().and_then(Pacer::due_ns);
         let repair = self.repair.as_ref().and_then(Repair::due_ns);
         match (pace, repair) {
@@ -102,7 +120,7 @@ impl<P: Packet> Flow<P> {
         self.connection.begin(syn, now_ns);
         *self = Flow {
             connection: self.connection.clone(),
-            registered_ns: self.registered_ns,
+            registered: self.registered,
             ..Flow::new(self.settings, now_ns)
         };
         self.rtt.start(syn.end(), now_ns);
@@ -187,11 +205,6 @@ impl<P: Packet> Flow<P> {
         if let Some(mut repair) = self.repair.take() {
             repair.clear(desk);
         }
-    }
-
-    /// Returns whether the handshake has begun, and the connection is not over.
-    pub(crate) fn is_known(&self) -> bool {
-        !self.connection.is_finished()
     }
 
     /// Releases the ACKs that wait, and drops all copies.

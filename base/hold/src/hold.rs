@@ -5,13 +5,18 @@ use std::mem;
 
 use crate::flow::Flow;
 use crate::memory::{Desk, Memory};
-use crate::segment::flags::{RST, SYN};
+use crate::segment::flags::{ACK, RST, SYN};
 use crate::{Counts, Out, Packet, Segment, Settings};
 
 /// Silence after which a flow of which nothing is held makes room for others.
 const IDLE_NS: u64 = 60_000_000_000;
 /// Minimum interval between two searches for silent flows.
 const SEARCH_NS: u64 = 1_000_000_000;
+/// Time after which a flow is forgotten if its handshake is not over.
+const OPENING_NS: u64 = 5_000_000_000;
+/// Divisor of the memory that gives the share of flows whose handshake is not over: anybody can send
+/// SYNs.
+const OPENING_PART: usize = 8;
 
 /// The hold of one port. `K` identifies a flow from the guest's side; `P` is the platform's packet.
 #[derive(Clone, Debug)]
@@ -20,10 +25,18 @@ pub struct Hold<K, P> {
     flows: BTreeMap<K, Flow<P>>,
     /// The times at which flows have something due.
     due: BTreeSet<(u64, K)>,
+    /// The flows whose handshake is not over, by the time at which it began.
+    opening: BTreeSet<(u64, K)>,
+    /// The flows removed since the last call of [`Hold::forgotten`].
+    forgotten: Vec<K>,
+    /// Flows removed before their handshake was over, to make room for others.
+    displaced: u64,
     ready: VecDeque<Out<P>>,
     counts: Counts,
     memory: Memory,
     searched_ns: Option<u64>,
+    /// [`Counts::packets_unheld`] at the last sweep.
+    swept_unheld: u64,
 }
 
 impl<K: Copy + Ord, P: Packet> Hold<K, P> {
@@ -33,10 +46,14 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
             settings,
             flows: BTreeMap::new(),
             due: BTreeSet::new(),
+            opening: BTreeSet::new(),
+            forgotten: Vec::new(),
+            displaced: 0,
             ready: VecDeque::new(),
             counts: Counts::default(),
             memory: Memory::new(settings.bytes_max),
             searched_ns: None,
+            swept_unheld: 0,
         }
     }
 
@@ -47,18 +64,14 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
             self.forget(flow);
             return;
         }
-        if segment.has(SYN) {
-            self.find_room(now_ns, flow);
-        }
+        self.find_room(now_ns, flow, segment);
         self.change(flow, |flow, desk| flow.sent(now_ns, segment, copy, desk));
     }
 
     /// Takes a packet towards the guest that has passed the port's program. [`Hold::take`] returns it
     /// when it is due, which may be at once.
     pub fn arrived(&mut self, now_ns: u64, flow: K, segment: &Segment, packet: P) {
-        if segment.has(SYN) {
-            self.find_room(now_ns, flow);
-        }
+        self.find_room(now_ns, flow, segment);
         let mut packet = Some(packet);
         self.change(flow, |flow, desk| {
             if let Some(packet) = packet.take() {
@@ -107,10 +120,42 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         self.change(*flow, |flow, desk| flow.keep_nothing(desk));
     }
 
-    /// Returns whether packets of this flow may be held: a SYN was seen, and the connection is not
-    /// over.
+    /// Returns whether packets of this flow may be held: a SYN was seen, and the flow was not forgotten.
     pub fn knows(&self, flow: &K) -> bool {
-        self.flows.get(flow).is_some_and(Flow::is_known)
+        self.flows.contains_key(flow)
+    }
+
+    /// Forgets flows whose handshake was not over in time, and silent ones if packets found no memory.
+    /// A platform calls this every few milliseconds, so that little is to do each time.
+    pub fn sweep(&mut self, now_ns: u64) {
+        while let Some(&(begun_ns, key)) = self.opening.first()
+            && now_ns.saturating_sub(begun_ns) >= OPENING_NS
+        {
+            self.forget(key);
+        }
+        let unheld = self.counts.packets_unheld;
+        if mem::replace(&mut self.swept_unheld, unheld) != unheld {
+            self.search(now_ns);
+        }
+    }
+
+    /// Takes the flows forgotten since the last call, for whatever reason. A platform that keeps a table
+    /// of flows removes exactly these.
+    pub fn forgotten(&mut self) -> impl Iterator<Item = K> {
+        let forgotten = mem::take(&mut self.forgotten);
+        let flows = &self.flows;
+        // one that has begun again is known
+        forgotten.into_iter().filter(|key| !flows.contains_key(key))
+    }
+
+    /// Returns how many flows were forgotten before their handshake was over, to make room for others.
+    pub fn displaced(&self) -> u64 {
+        self.displaced
+    }
+
+    /// Returns how many flows the memory has room for.
+    pub fn flows_max(&self) -> usize {
+        self.settings.bytes_max / Self::flow_bytes()
     }
 
     /// Returns the counters.
@@ -143,17 +188,11 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
             memory: &mut self.memory,
         };
         what(flow, &mut desk);
-        let due = flow.due_ns();
-        let before = mem::replace(&mut flow.registered_ns, due);
+        let times = flow.times();
+        let before = mem::replace(&mut flow.registered, times);
         let is_over = flow.is_over();
-        if before != due {
-            if let Some(at_ns) = before {
-                self.due.remove(&(at_ns, key));
-            }
-            if let Some(at_ns) = due {
-                self.due.insert((at_ns, key));
-            }
-        }
+        register(&mut self.due, key, before.due_ns, times.due_ns);
+        register(&mut self.opening, key, before.opening_ns, times.opening_ns);
         if is_over {
             self.forget(key);
         }
@@ -165,22 +204,38 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
             return;
         };
         flow.let_go(&mut self.desk());
-        if let Some(at_ns) = flow.registered_ns {
-            self.due.remove(&(at_ns, key));
-        }
+        register(&mut self.due, key, flow.registered.due_ns, None);
+        register(&mut self.opening, key, flow.registered.opening_ns, None);
         self.memory.give_back(Self::flow_bytes());
+        self.forgotten.push(key);
     }
 
-    /// Creates a flow, if it is not known and there is memory for it.
-    fn find_room(&mut self, now_ns: u64, key: K) {
-        if self.flows.contains_key(&key) {
+    /// Creates a flow for a SYN of an unknown one, if there is memory for it. Flows whose handshake is not
+    /// over make room for it, the oldest first. A SYN-ACK creates none: the scale of one end is unknown.
+    fn find_room(&mut self, now_ns: u64, key: K, segment: &Segment) {
+        if !segment.has(SYN) || segment.has(ACK) || self.knows(&key) {
             return;
+        }
+        if self.opening.len() >= (self.flows_max() / OPENING_PART).max(1) {
+            self.displace();
         }
         if !self.memory.has(Self::flow_bytes()) {
             self.search(now_ns);
         }
+        if !self.memory.has(Self::flow_bytes()) {
+            self.displace();
+        }
         if self.memory.take(Self::flow_bytes()) {
             self.flows.insert(key, Flow::new(self.settings, now_ns));
+            self.change(key, |_, _| {});
+        }
+    }
+
+    /// Forgets the flow that has been in its handshake for the longest time.
+    fn displace(&mut self) {
+        if let Some(&(_, key)) = self.opening.first() {
+            self.displaced += 1;
+            self.forget(key);
         }
     }
 
@@ -203,5 +258,23 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
     /// Returns the memory of a flow without its packets: its value, keys, and the tables' nodes.
     fn flow_bytes() -> usize {
         2 * size_of::<Flow<P>>() + 4 * size_of::<K>()
+    }
+}
+
+/// Moves a flow from one time to another in a table that is sorted by time.
+fn register<K: Copy + Ord>(
+    table: &mut BTreeSet<(u64, K)>,
+    key: K,
+    before: Option<u64>,
+    after: Option<u64>,
+) {
+    if before == after {
+        return;
+    }
+    if let Some(at_ns) = before {
+        table.remove(&(at_ns, key));
+    }
+    if let Some(at_ns) = after {
+        table.insert((at_ns, key));
     }
 }

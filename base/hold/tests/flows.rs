@@ -226,14 +226,34 @@ fn idle_flows_make_room_for_new_ones() {
         ..both()
     };
     let mut port = Port::new(settings);
-    port.sent_of(1, &syn());
-    port.sent_of(2, &syn());
+    port.open_flow(1);
+    port.open_flow(2);
     port.wait(30_000 * MS);
     port.sent_of(3, &syn());
+    assert!(!port.hold.knows(&3));
     assert_eq!(port.hold.bytes(), settings.bytes_max);
     port.wait(31_000 * MS);
     port.sent_of(3, &syn());
+    assert!(port.hold.knows(&3));
     assert_eq!(port.hold.bytes(), one.bytes());
+    assert_eq!(port.hold.forgotten().collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn idle_flows_make_room_for_packets_that_found_none() {
+    let settings = Settings {
+        bytes_max: 8_000,
+        ..both()
+    };
+    let mut port = Port::open(settings);
+    port.open_flow(1);
+    port.wait(61_000 * MS);
+    port.arrived(&ack(0));
+    port.data(0, 8);
+    assert!(port.hold.counts().packets_unheld > 0);
+    assert!(port.hold.knows(&1));
+    port.hold.sweep(port.now);
+    assert!(!port.hold.knows(&1) && port.hold.knows(&0));
 }
 
 #[test]
@@ -293,4 +313,89 @@ fn a_flow_of_which_nothing_is_kept_gets_its_duplicate_acks() {
     port.arrived(&ack(8));
     port.wait(60 * MS);
     assert_eq!(port.acks(), [2, 4, 6, 8]);
+}
+
+/// Has strangers send SYNs to the port, one for each of these flows.
+fn flood(port: &mut Port, flows: std::ops::Range<u16>) {
+    for flow in flows {
+        port.arrived_of(
+            flow,
+            &Segment {
+                flags: SYN,
+                ack: 0,
+                ..syn_ack()
+            },
+        );
+    }
+}
+
+#[test]
+fn flood_of_syns_takes_an_eighth_of_the_memory_for_five_seconds_and_no_open_flow() {
+    let mut port = Port::open(both());
+    let one = port.hold.bytes();
+    port.arrived(&ack(0));
+    port.data(0, 3);
+    let kept = port.hold.bytes() - one;
+    let most = port.hold.flows_max() / 8;
+    flood(&mut port, 1..60_000);
+    assert_eq!(port.hold.bytes(), one + kept + most * one);
+    let known = (1..60_000).filter(|flow| port.hold.knows(flow));
+    let newest: Vec<u16> = (60_000 - most as u16..60_000).collect();
+    assert_eq!(known.collect::<Vec<_>>(), newest);
+    assert_eq!(port.hold.displaced(), 59_999 - most as u64);
+    assert_eq!(port.hold.forgotten().count(), 59_999 - most);
+    // the guest answers one of them, and then that one is its own
+    let answered = newest[0];
+    port.sent_of(
+        answered,
+        &Segment {
+            flags: SYN | ACK,
+            ack: IRS + 1,
+            ..syn()
+        },
+    );
+    port.arrived_of(answered, &ack(0));
+    flood(&mut port, 1..20_000);
+    assert!(port.hold.knows(&answered) && port.hold.knows(&0));
+
+    port.hold.sweep(port.now + 4_999 * MS);
+    assert_eq!(port.hold.bytes(), 2 * one + kept + most * one);
+    port.hold.sweep(port.now + 5_000 * MS);
+    assert_eq!(port.hold.bytes(), 2 * one + kept);
+    let forgotten: Vec<u16> = port.hold.forgotten().collect();
+    assert!(forgotten.len() >= most);
+    assert!(!forgotten.contains(&answered) && !forgotten.contains(&0));
+    assert_eq!(port.hold.forgotten().count(), 0);
+}
+
+#[test]
+fn handshake_makes_room_for_another_when_the_memory_is_full() {
+    let one = Port::open(both()).hold.bytes();
+    let settings = Settings {
+        bytes_max: 32 * one,
+        ..both()
+    };
+    let mut port = Port::open(settings);
+    flood(&mut port, 1..2);
+    (2..31).for_each(|flow| port.open_flow(flow));
+    flood(&mut port, 31..32);
+    assert_eq!(port.hold.bytes(), settings.bytes_max);
+    flood(&mut port, 32..33);
+    let unknown: Vec<u16> = (0..33).filter(|flow| !port.hold.knows(flow)).collect();
+    assert_eq!(unknown, [1]);
+}
+
+#[test]
+fn syn_ack_without_a_syn_begins_no_flow() {
+    let mut port = Port::new(both());
+    port.arrived(&syn_ack());
+    port.sent_of(
+        1,
+        &Segment {
+            flags: SYN | ACK,
+            ack: IRS + 1,
+            ..syn()
+        },
+    );
+    assert_eq!(port.hold.bytes(), 0);
 }

@@ -153,8 +153,19 @@ impl Port {
     }
 
     pub fn arrived(&mut self, segment: &Segment) {
-        self.hold.arrived(self.now, 0, segment, Frame(*segment));
+        self.arrived_of(0, segment);
+    }
+
+    pub fn arrived_of(&mut self, flow: u16, segment: &Segment) {
+        let frame = Frame(*segment);
+        self.hold.arrived(self.now, flow, segment, frame);
         self.collect();
+    }
+
+    /// Opens another flow.
+    pub fn open_flow(&mut self, flow: u16) {
+        self.sent_of(flow, &syn());
+        self.arrived_of(flow, &syn_ack());
     }
 
     /// Sends the guest's segments `from` to before `to`.

@@ -114,14 +114,15 @@ fn print(counts: Counts, json: bool) -> Result<()> {
     let of = counts.decisions;
     outln!(
         "{} packets went through this process: {} ACKs paced and {} added; {} retransmissions, {} of them after a timeout; \
-         {} packets passed for want of time, {} for want of memory",
+         {} packets passed for want of time, {} for want of memory; {} connections not held",
         counts.packets,
         of.acks_paced,
         of.acks_added,
         of.retransmits,
         of.timeouts,
         counts.passed,
-        of.packets_unheld
+        of.packets_unheld,
+        counts.flows_unheld + counts.syns_passed
     );
     Ok(())
 }

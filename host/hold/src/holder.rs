@@ -27,8 +27,8 @@ use crate::turns::take_of_each;
 /// Interval of the heartbeat, and the time for which one heartbeat is valid.
 const BEAT_NS: u64 = 10_000_000;
 const ALIVE_NS: u64 = 50_000_000;
-/// Interval at which the ports are checked, and ended flows are removed from the programs' map.
-const SWEEP_NS: u64 = 1_000_000_000;
+/// Interval at which the ports are checked.
+const CHECK_NS: u64 = 1_000_000_000;
 /// Nice value of the process: before all ordinary ones, but not before the kernel's packet threads on
 /// their processor for long, as a real-time priority would be.
 const NICE: i32 = -20;
@@ -46,7 +46,7 @@ pub struct Holder {
     programs: Rc<Programs>,
     ports: Vec<Served>,
     beat_ns: u64,
-    swept_ns: u64,
+    checked_ns: u64,
     counts: Counts,
 }
 
@@ -64,7 +64,6 @@ impl Holder {
                 ports.push(Port::open(&programs, &laws, name, settings)?);
             }
         }
-        let serve = |port| serve(&programs, port, settings.bytes_max);
         let ports = ports.into_iter().map(serve);
         let ports = ports.collect::<Result<Vec<Served>, HoldError>>()?;
         be_prompt();
@@ -79,7 +78,7 @@ impl Holder {
             programs,
             ports,
             beat_ns: now,
-            swept_ns: now,
+            checked_ns: now,
             counts: Counts::default(),
         })
     }
@@ -100,11 +99,14 @@ impl Holder {
         if now >= self.beat_ns + BEAT_NS {
             self.programs.be_alive(ALIVE_NS)?;
             self.beat_ns = now;
+            for Served { port, .. } in &self.ports {
+                port.borrow_mut().sweep(now);
+            }
         }
         let is_more = self.take()?;
-        if now >= self.swept_ns + SWEEP_NS {
-            self.sweep()?;
-            self.swept_ns = now;
+        if now >= self.checked_ns + CHECK_NS {
+            self.check()?;
+            self.checked_ns = now;
         }
         if is_more {
             return Ok(());
@@ -141,12 +143,11 @@ impl Holder {
         Ok(())
     }
 
-    /// Drops ports whose interfaces are gone, and removes ended flows from the programs' map.
-    fn sweep(&mut self) -> Result<(), HoldError> {
+    /// Drops ports whose interfaces are gone.
+    fn check(&mut self) -> Result<(), HoldError> {
         let mut at = 0;
         while let Some(Served { port, .. }) = self.ports.get(at) {
             if port.borrow().check()? {
-                port.borrow_mut().sweep();
                 at += 1;
             } else {
                 port.borrow_mut().release(now_ns());
@@ -184,7 +185,9 @@ impl Holder {
         for Served { port, .. } in &self.ports {
             all += port.borrow().counts();
         }
-        all.passed = self.programs.passed()?;
+        let passed = self.programs.passed()?;
+        all.passed = passed.packets;
+        all.syns_passed = passed.syns;
         Ok(all)
     }
 
@@ -203,19 +206,20 @@ impl Holder {
     }
 }
 
-/// Gives a port its ring.
-fn serve(programs: &Programs, port: Port, port_bytes: usize) -> Result<Served, HoldError> {
+/// Takes what is handed over in a port's ring.
+fn serve(port: Port) -> Result<Served, HoldError> {
     let failed = |error| HoldError::libbpf("listen for packets", &error);
-    let ring = programs.add_ring(port.ifindex(), port_bytes)?;
     let port = Rc::new(RefCell::new(port));
     let receiver = Rc::clone(&port);
     let take = move |entry: &[u8]| {
         receiver.borrow_mut().receive(now_ns(), entry);
         0
     };
+    let taken = port.borrow();
     let mut builder = RingBufferBuilder::new();
-    builder.add(&ring, take).map_err(failed)?;
+    builder.add(taken.ring(), take).map_err(failed)?;
     let ring = builder.build().map_err(failed)?;
+    drop(taken);
     Ok(Served { port, ring })
 }
 

@@ -8,7 +8,8 @@
 //!
 //! Read in this order:
 //! - `bpf/hold/hold.bpf.c`: which packets are handed over, and how they come back.
-//! - `programs`, `wire`: the programs in the kernel; the packet sockets.
+//! - `programs`, `table`, `wire`: the programs in the kernel; the flows of which they hand packets over; the
+//!   packet sockets.
 //! - `frame`, `made`, `piece`: a packet in memory; what is made of it; one segment of it.
 //! - `port`, `turns`, [`holder`]: one port; each in its turn; the process with all of them.
 
@@ -25,6 +26,7 @@ mod port;
 mod programs;
 #[cfg(test)]
 mod samples;
+mod table;
 mod turns;
 mod wire;
 

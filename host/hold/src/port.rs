@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::rc::Rc;
 
+use libbpf_rs::MapHandle;
 use nix::net::if_::if_indextoname;
 use uc_core::consts;
 use uc_hold::{Hold, Out, Settings, flags};
@@ -18,11 +19,9 @@ use crate::laws::Laws;
 use crate::layout::uc_hold_head;
 use crate::newest::Newest;
 use crate::piece::{Joined, Piece};
-use crate::programs::{Attached, Programs};
+use crate::programs::{Attached, PortMaps, Programs};
 use crate::wire::Wire;
 
-/// Flags of segments by which flows begin and end.
-const BEGIN_OR_END: u8 = flags::SYN | flags::FIN | flags::RST;
 const SYN_ACK: u8 = flags::SYN | flags::ACK;
 /// Options of connections that are not held: a signature also covers the ACK number, and Multipath TCP maps
 /// sequence numbers onto others.
@@ -40,8 +39,9 @@ pub struct Port {
     /// `None`: no data is kept.
     laws: Option<Rc<Laws>>,
     hold: Hold<Flow, Piece>,
-    /// The flows whose packets are handed over, with the newest fields of the guest's headers.
-    flows: BTreeMap<Flow, Option<Newest>>,
+    maps: PortMaps,
+    /// Newest fields of the guest's headers.
+    newest: BTreeMap<Flow, Newest>,
     wire: Wire,
     counts: Counts,
     attached: Option<Attached>,
@@ -65,18 +65,21 @@ impl Port {
             laws.check(ifindex, name)?;
         }
         let claim = claim_port("hold", ifindex)?;
+        let claim = claim.ok_or_else(|| HoldError::Taken { name: name.into() })?;
+        let hold = Hold::new(settings);
         let marks = (programs.to_guest_mark, programs.to_network_mark);
         Ok(Self {
             ifindex,
             name: name.to_owned(),
             programs: Rc::clone(programs),
             laws: settings.buffer.map(|_| Rc::clone(laws)),
-            hold: Hold::new(settings),
-            flows: BTreeMap::new(),
+            maps: programs.add_port(ifindex, settings.bytes_max, hold.flows_max())?,
+            hold,
+            newest: BTreeMap::new(),
             wire: Wire::open(ifindex, marks.0, marks.1)?,
             counts: Counts::default(),
             attached: None,
-            _claim: claim.ok_or_else(|| HoldError::Taken { name: name.into() })?,
+            _claim: claim,
         })
     }
 
@@ -92,14 +95,12 @@ impl Port {
     /// Detaches the programs, and forgets all flows.
     pub fn detach(&mut self) {
         self.attached = None;
-        for flow in std::mem::take(&mut self.flows).into_keys() {
-            self.programs.forget_flow(flow.key());
-        }
+        self.programs.forget_port(self.ifindex);
     }
 
-    /// Returns the index of the interface.
-    pub fn ifindex(&self) -> u32 {
-        self.ifindex
+    /// Returns the ring in which the programs hand packets over.
+    pub fn ring(&self) -> &MapHandle {
+        &self.maps.ring
     }
 
     /// Takes a packet that the programs handed over.
@@ -131,8 +132,8 @@ impl Port {
                 self.hold.arrived(now_ns, flow, &piece.segment(), piece);
             }
         }
-        if own & BEGIN_OR_END != 0 {
-            self.follow(flow);
+        if own & flags::SYN != 0 {
+            self.follow(flow, own);
         }
         if own & SYN_ACK == SYN_ACK
             && let Some(laws) = &self.laws
@@ -143,8 +144,8 @@ impl Port {
     }
 
     fn sent(&mut self, now_ns: u64, flow: Flow, frame: Frame) {
-        if let Some(newest) = self.flows.get_mut(&flow) {
-            *newest = Some(Newest::of(&frame));
+        if self.hold.knows(&flow) {
+            self.newest.insert(flow, Newest::of(&frame));
         }
         for piece in Piece::of(flow, frame) {
             let segment = piece.segment();
@@ -152,25 +153,19 @@ impl Port {
         }
     }
 
-    /// Adds a flow to the programs' map if the hold knows it, or else removes it. At a handshake this is done
-    /// before the SYN-ACK reaches the guest, so the guest's first data is handed over, too.
-    fn follow(&mut self, flow: Flow) {
-        match (self.hold.knows(&flow), self.flows.contains_key(&flow)) {
-            (true, false) if self.programs.add_flow(flow.key()) => {
-                self.flows.insert(flow, None);
-            }
-            (false, true) => {
-                self.programs.forget_flow(flow.key());
-                self.flows.remove(&flow);
-            }
-            _ => {}
+    /// Adds the flow of a SYN to the programs' table. At a handshake this is done before the SYN-ACK reaches
+    /// the guest, so the guest's first data is handed over, too.
+    fn follow(&mut self, flow: Flow, own: u8) {
+        self.remove_forgotten();
+        let is_held = self.hold.knows(&flow) && self.maps.table.add(&flow);
+        if !is_held && own & flags::ACK == 0 {
+            self.counts.flows_unheld += 1;
         }
     }
 
-    /// Removes flows from the programs' map that the hold no longer knows.
-    pub fn sweep(&mut self) {
-        let known: Vec<Flow> = self.flows.keys().copied().collect();
-        known.into_iter().for_each(|flow| self.follow(flow));
+    /// Forgets flows that take room for nothing.
+    pub fn sweep(&mut self, now_ns: u64) {
+        self.hold.sweep(now_ns);
     }
 
     /// Sends all that is due.
@@ -201,6 +196,15 @@ impl Port {
         if let Some(last) = joined {
             last.send(|frame| self.send_to_guest(frame));
         }
+        self.remove_forgotten();
+    }
+
+    /// Removes flows from the programs' table that the hold has forgotten.
+    fn remove_forgotten(&mut self) {
+        for flow in self.hold.forgotten() {
+            self.maps.table.remove(&flow);
+            self.newest.remove(&flow);
+        }
     }
 
     fn send_to_guest(&mut self, frame: &Frame) {
@@ -211,7 +215,7 @@ impl Port {
 
     fn send_to_network(&mut self, piece: &Piece) {
         let mut frame = piece.to_frame();
-        if let Some(Some(newest)) = self.flows.get(&piece.flow()) {
+        if let Some(newest) = self.newest.get(&piece.flow()) {
             newest.write(&mut frame);
         }
         frame.remove_ecn();
@@ -248,6 +252,7 @@ impl Port {
     /// Returns what was done at the port since the start.
     pub fn counts(&self) -> Counts {
         Counts {
+            flows_unheld: self.counts.flows_unheld + self.hold.displaced(),
             decisions: self.hold.counts(),
             ..self.counts
         }

@@ -7,10 +7,11 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use uc_port::{
     AttachVia, Direction, Link, Loaded, Order, PortError, attach_program, behind, draw_mark, now_ns,
 };
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::HoldError;
-use crate::layout::uc_hold_control;
+use crate::layout::{uc_hold_control, uc_hold_passed, uc_hold_port};
+use crate::table::Table;
 
 /// The object that clang made of `bpf/hold/hold.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hold.bpf.o"));
@@ -24,6 +25,10 @@ const RING_PART: usize = 4;
 const RING_BYTES_MIN: usize = 1 << 20;
 const RING_BYTES_MAX: usize = 64 << 20;
 
+/// What passed though its flow was held or could have been: packets, and SYNs beyond the number that a port
+/// hands over in an interval.
+pub type Passed = uc_hold_passed;
+
 /// The programs and maps, held by file descriptor.
 #[derive(Debug)]
 pub struct Programs {
@@ -32,11 +37,21 @@ pub struct Programs {
     from_guest: OwnedFd,
     control: MapHandle,
     rings: MapHandle,
-    flows: MapHandle,
+    tables: MapHandle,
+    ports: MapHandle,
     passed: MapHandle,
     /// Marks of the frames that user space sends; none is 0.
     pub to_guest_mark: u32,
     pub to_network_mark: u32,
+}
+
+/// The maps of one port.
+#[derive(Debug)]
+pub struct PortMaps {
+    /// The ring in which packets are handed over.
+    pub ring: MapHandle,
+    /// The flows of which they are.
+    pub table: Table,
 }
 
 /// The programs at one port. Dropping it detaches them.
@@ -62,7 +77,8 @@ impl Programs {
             from_guest: object.program("uc_hold_from_guest")?,
             control: object.map("control")?,
             rings: object.map("rings")?,
-            flows: object.map("held_flows")?,
+            tables: object.map("held_flows")?,
+            ports: object.map("ports")?,
             passed: object.map("passed")?,
             to_guest_mark,
             // Another number, and not 0 either.
@@ -70,28 +86,36 @@ impl Programs {
         })
     }
 
-    /// Creates the ring of a port with this much memory, on which its packets are handed over once the
-    /// programs are attached.
+    /// Creates the maps of a port with this much memory and at most so many flows. Its packets are handed
+    /// over once the programs are attached.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn add_ring(&self, ifindex: u32, port_bytes: usize) -> Result<MapHandle, HoldError> {
-        let failed = |error| HoldError::libbpf("create a ring of packets", &error);
-        let options = libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-            ..Default::default()
+    pub fn add_port(
+        &self,
+        ifindex: u32,
+        port_bytes: usize,
+        flows_max: usize,
+    ) -> Result<PortMaps, HoldError> {
+        let failed = |error| HoldError::libbpf("create the maps of a port", &error);
+        let maps = PortMaps {
+            ring: create_ring(port_bytes).map_err(failed)?,
+            table: Table::create(flows_max)?,
         };
-        let bytes = ring_bytes(port_bytes) as u32;
-        let kind = MapType::RingBuf;
-        let ring =
-            MapHandle::create(kind, Some("hold_ring"), 0, 0, bytes, &options).map_err(failed)?;
-        let fd = ring.as_fd().as_raw_fd().to_ne_bytes();
-        self.rings
-            .update(&ifindex.to_ne_bytes(), &fd, MapFlags::ANY)
-            .map_err(failed)?;
-        Ok(ring)
+        let key = ifindex.to_ne_bytes();
+        let add = |map: &MapHandle, value: &[u8]| map.update(&key, value, MapFlags::ANY);
+        add(&self.rings, &number_of(&maps.ring)).map_err(failed)?;
+        add(&self.tables, &number_of(maps.table.map())).map_err(failed)?;
+        add(&self.ports, uc_hold_port::default().as_bytes()).map_err(failed)?;
+        Ok(maps)
     }
 
+    /// Removes the maps of a port.
+    pub fn forget_port(&self, ifindex: u32) {
+        for map in [&self.rings, &self.tables, &self.ports] {
+            let _gone_already = map.delete(&ifindex.to_ne_bytes());
+        }
+    }
     /// Attaches the programs to the interface with this index in the calling thread's network namespace.
     ///
     /// # Errors
@@ -150,34 +174,47 @@ impl Programs {
             .map_err(|error| HoldError::libbpf("tell the programs of uc hold", &error))
     }
 
-    /// Makes the programs hand over packets of a flow. Returns false if the table is full.
-    pub fn add_flow(&self, key: &[u8]) -> bool {
-        self.flows.update(key, &[1, 0, 0, 0], MapFlags::ANY).is_ok()
-    }
-
-    /// Makes packets of a flow pass.
-    pub fn forget_flow(&self, key: &[u8]) {
-        let _gone_already = self.flows.delete(key);
-    }
-
-    /// Returns how many packets of held flows passed because a ring was full, or the packet too large.
+    /// Returns what passed though its flow was held or could have been.
     ///
     /// # Errors
     /// [`HoldError::Kernel`] with the kernel's error.
-    pub fn passed(&self) -> Result<u64, HoldError> {
+    pub fn passed(&self) -> Result<Passed, HoldError> {
         let of_cpus = self
             .passed
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(|error| HoldError::libbpf("read a counter of uc hold", &error))?;
-        let count = |bytes: &Vec<u8>| u64::from_ne_bytes(bytes[..8].try_into().unwrap_or_default());
-        Ok(of_cpus.iter().flatten().map(count).sum())
+        let mut all = Passed::default();
+        for bytes in of_cpus.iter().flatten() {
+            if let Ok((passed, _)) = uc_hold_passed::read_from_prefix(bytes) {
+                all.packets += passed.packets;
+                all.syns += passed.syns;
+            }
+        }
+        Ok(all)
     }
+}
+
+fn create_ring(port_bytes: usize) -> libbpf_rs::Result<MapHandle> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let bytes = ring_bytes(port_bytes) as u32;
+    MapHandle::create(MapType::RingBuf, Some("hold_ring"), 0, 0, bytes, &options)
+}
+
+/// Returns the descriptor of a map, as a map of maps takes it.
+fn number_of(map: &MapHandle) -> [u8; 4] {
+    map.as_fd().as_raw_fd().to_ne_bytes()
 }
 
 fn ring_bytes(port_bytes: usize) -> usize {
     let part = (port_bytes / RING_PART).clamp(RING_BYTES_MIN, RING_BYTES_MAX);
     1 << part.ilog2()
 }
+
+#[cfg(test)]
+mod kernel;
 
 #[cfg(test)]
 mod tests {

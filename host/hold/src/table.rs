@@ -1,0 +1,50 @@
+//! The flows of one port whose packets its programs hand over: a map in the kernel.
+
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType};
+
+use crate::error::HoldError;
+use crate::flow::Flow;
+use crate::layout::uc_key;
+
+/// A port's table of flows.
+#[derive(Debug)]
+pub struct Table(MapHandle);
+
+impl Table {
+    /// Creates an empty table with room for this many flows.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn create(flows_max: usize) -> Result<Self, HoldError> {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            map_flags: libbpf_sys::BPF_F_NO_PREALLOC,
+            ..Default::default()
+        };
+        let (kind, name) = (MapType::Hash, Some("hold_flows"));
+        let sizes = (size_of::<uc_key>() as u32, size_of::<u32>() as u32);
+        let flows_max = u32::try_from(flows_max).unwrap_or(u32::MAX).max(1);
+        MapHandle::create(kind, name, sizes.0, sizes.1, flows_max, &options)
+            .map(Self)
+            .map_err(|error| HoldError::libbpf("create a table of flows", &error))
+    }
+
+    /// Returns the map.
+    pub fn map(&self) -> &MapHandle {
+        &self.0
+    }
+
+    /// Makes the programs hand over packets of a flow, if they do not yet. Returns false if the kernel
+    /// has no room for it.
+    pub fn add(&self, flow: &Flow) -> bool {
+        match self.0.update(flow.key(), &[0; 4], MapFlags::NO_EXIST) {
+            Ok(()) => true,
+            Err(error) => error.kind() == ErrorKind::AlreadyExists,
+        }
+    }
+
+    /// Makes packets of a flow pass.
+    pub fn remove(&self, flow: &Flow) {
+        let _gone_already = self.0.delete(flow.key());
+    }
+}
