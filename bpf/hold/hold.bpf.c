@@ -20,6 +20,7 @@
 #include "../packet.h"
 #include "flood.h"
 #include "give.h"
+#include "newest.h"
 
 static __always_inline void uc_hold_count_passed(void)
 {
@@ -35,6 +36,7 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 {
 	struct uc_hold_head head = {.key.ifindex = skb->ifindex, .direction = direction};
 	struct uc_segment segment = {};
+	struct uc_hold_flow *flow;
 	struct uc_offsets at = {};
 	void *flows, *ring;
 
@@ -43,8 +45,11 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 	flows = bpf_map_lookup_elem(&held_flows, &head.key.ifindex);
 	if (!flows || uc_parse(skb, &head.key, &segment, &at, direction) != UC_TRANSLATED)
 		return 0;
-	if (!bpf_map_lookup_elem(flows, &head.key) && !uc_hold_may_open(skb->ifindex, &segment))
+	flow = bpf_map_lookup_elem(flows, &head.key);
+	if (!flow && !uc_hold_may_open(skb->ifindex, &segment))
 		return 0;
+	if (flow && direction == UC_FROM_GUEST)
+		uc_hold_note(skb, flow, &segment, &at);
 	/* an ACK of the guest says nothing about what it sends */
 	if (direction == UC_FROM_GUEST && !segment.payload_bytes &&
 	    !(segment.flags & (UC_SYN | UC_FIN | UC_RST)))

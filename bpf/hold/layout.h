@@ -42,6 +42,16 @@ struct uc_hold_port {
 	struct uc_hold_syns answers; /* SYN-ACKs to the guest */
 };
 
+/* Bit of uc_hold_flow.numbers: the guest has sent a segment. */
+#define UC_HOLD_NOTED 1
+
+/* What the programs note of a held flow: the newest ACK number, window and timestamps of the guest.
+ * They write each word at once, so that user space reads no half of one. */
+struct uc_hold_flow {
+	__u64 numbers;    /* ACK number << 32 | window field << 16 | UC_HOLD_NOTED */
+	__u64 timestamps; /* value of the option, as in the header; 0: none */
+};
+
 /* What passed though its flow was held or could have been. */
 struct uc_hold_passed {
 	__u64 packets; /* of held flows, because a ring was full, or the packet too large */

@@ -33,14 +33,14 @@ struct {
 	__array(values, struct uc_hold_ring);
 } rings SEC(".maps");
 
-/* A port's flows whose packets are handed over; the keys are struct uc_key. By
+/* A port's flows whose packets are handed over: of each struct uc_key a struct uc_hold_flow. By
  * their sizes, since clang leaves types that only an inner map names out of the object. */
 struct uc_hold_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(key_size, sizeof(struct uc_key));
-	__uint(value_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct uc_hold_flow));
 };
 
 /* The tables by the ports' ifindex. */

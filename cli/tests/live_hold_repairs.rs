@@ -8,8 +8,11 @@ use std::thread;
 use common::bench::tcp_counter;
 use common::ends::{listen, open, receive, send};
 use common::held::{Held, acks_to, count};
-use common::lost::{CONNECTIONS, PACKET_BYTES, SEGMENTS, lose_the_next_window, send_singly};
-use common::routed::Routed;
+use common::lost::{
+    CONNECTIONS, PACKET_BYTES, SEGMENTS, lose_full_packets, lose_nothing, lose_the_next_window,
+    send_singly,
+};
+use common::routed::{Routed, ip};
 use common::sandbox::Sandbox;
 use common::uc::success;
 use common::{by_hand, live_with};
@@ -137,5 +140,40 @@ fn pace_acks() {
         assert!(acks as u64 >= BYTES / (2 * PACKET_BYTES), "{acks}");
         assert!(count(&numbers, "acks_added") > 0, "{numbers}");
     }
+    success(sandbox.uc(&net.host, &["detach", "--all"]));
+}
+
+#[test]
+fn live_retransmission_of_the_host_carries_the_newest_ack_of_the_guest() {
+    if !can_run() {
+        return;
+    }
+    let (net, sandbox) = network();
+    // The guest's own timer does not expire.
+    net.guest
+        .set_sysctls(&[("net.ipv4.tcp_early_retrans", "0".into())])
+        .unwrap();
+    ip(&net.guest, "route change default via 10.1.0.1 rto_min 10s");
+    let held = Held::start(&net, &sandbox, &["--buffer"]);
+    let listener = listen(&net.server, Routed::server(0, false, 80));
+    let (guest, server) = open(&net.guest, &listener);
+    let port = guest.local_addr().unwrap().port();
+    let (lost, answer) = ([7; 1200], vec![8; 100_000]);
+    let acks = acks_to(&net.server, port, || {
+        lose_full_packets(&net);
+        (&guest).write_all(&lost).unwrap();
+        // The guest acknowledges all this without data.
+        thread::scope(|scope| {
+            scope.spawn(|| (&server).write_all(&answer).unwrap());
+            (&guest).read_exact(&mut vec![0; answer.len()]).unwrap();
+        });
+        lose_nothing(&net);
+        (&server).read_exact(&mut vec![0; lost.len()]).unwrap();
+    });
+    let back = |pair: &&[u32]| pair[1].wrapping_sub(pair[0]) > 1 << 31;
+    let back: Vec<_> = acks.windows(2).filter(back).collect();
+    assert!(back.is_empty(), "ACK numbers go back: {back:?}");
+    assert!(count(&held.end(), "retransmits") > 0);
+    assert_eq!(tcp_counter(&net.guest, "RetransSegs"), 0);
     success(sandbox.uc(&net.host, &["detach", "--all"]));
 }

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 /// What this crate writes into maps.
-const WRITTEN: [&str; 4] = [
+const WRITTEN: [&str; 5] = [
     "uc_hold_control",
+    "uc_hold_flow",
     "uc_hold_port",
     "uc_hold_syns",
     "uc_key",
@@ -27,7 +28,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     bindgen::Builder::default()
         .header(root.join("bpf/hold/layout.h").display().to_string())
-        .allowlist_type("uc_key|uc_hold_control|uc_hold_head|uc_hold_passed|uc_hold_port")
+        .allowlist_type(
+            "uc_key|uc_hold_control|uc_hold_head|uc_hold_passed|uc_hold_port|uc_hold_flow",
+        )
         .allowlist_var("UC_HOLD_.*")
         .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .derive_default(true)

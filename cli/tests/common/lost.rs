@@ -34,6 +34,24 @@ pub fn lose_the_next_window(net: &Routed) {
     success(nft);
 }
 
+/// Makes the host drop all full packets of the guest, and no other packet.
+pub fn lose_full_packets(net: &Routed) {
+    let mut nft = net.host.command("nft");
+    nft.arg(
+        "add table inet loss; \
+         add chain inet loss forward { type filter hook forward priority 0 ; }; \
+         add rule inet loss forward iifname port0 meta length > 1000 drop",
+    );
+    success(nft);
+}
+
+/// Makes the host drop nothing any more.
+pub fn lose_nothing(net: &Routed) {
+    let mut nft = net.host.command("nft");
+    nft.arg("delete table inet loss");
+    success(nft);
+}
+
 /// Returns how many bytes a connection to this listener has in its only window.
 pub fn window_bytes(listener: &TcpListener) -> u64 {
     let is_ipv6 = listener.local_addr().unwrap().is_ipv6();

@@ -189,6 +189,7 @@ impl Frame {
     }
 
     /// Returns the value of the timestamps option: its own, and the one that it echoes.
+    #[cfg(test)]
     pub fn timestamps(&self) -> Option<[u8; 8]> {
         let at = self.timestamps_at()?;
         self.bytes[at].try_into().ok()

@@ -1,31 +1,39 @@
-//! ACK number, window and timestamps of the newest data that a guest has sent in a flow. A retransmission of
-//! the host carries them: the far end could refuse an older timestamp (PAWS, RFC 7323 §5.3).
+//! ACK number, window and timestamps of the newest segment that a guest has sent in a flow, with data or
+//! without. A retransmission of the host carries them: the far end could refuse an older timestamp (PAWS,
+//! RFC 7323 §5.3) or ACK number (RFC 5961 §5).
+
+use zerocopy::FromBytes;
 
 use crate::frame::Frame;
+use crate::layout::{UC_HOLD_NOTED, uc_hold_flow};
 
-/// Fields of the newest segment that the guest sent in a flow and that was handed over.
+/// Fields of the newest segment that the guest sent in a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
-    ack: u32,
-    window: u16,
-    timestamps: Option<[u8; 8]>,
+    /// The ACK number.
+    pub ack: u32,
+    /// The window field, unscaled.
+    pub window: u16,
+    /// Value of the timestamps option; zeros: the segment had none.
+    pub timestamps: [u8; 8],
 }
 
 impl Newest {
-    /// Reads the fields from a segment of the guest.
-    pub fn of(frame: &Frame) -> Self {
-        Self {
-            ack: frame.ack(),
-            window: frame.window(),
-            timestamps: frame.timestamps(),
-        }
+    /// Reads the fields from a value of the programs' table. `None`: the guest has sent nothing yet.
+    pub fn read(value: &[u8]) -> Option<Self> {
+        let (flow, _) = uc_hold_flow::read_from_prefix(value).ok()?;
+        (flow.numbers & u64::from(UC_HOLD_NOTED) != 0).then(|| Self {
+            ack: (flow.numbers >> 32) as u32,
+            window: (flow.numbers >> 16) as u16,
+            timestamps: flow.timestamps.to_ne_bytes(),
+        })
     }
 
     /// Writes the fields into a retransmission.
     pub fn write(&self, frame: &mut Frame) {
         frame.set_ack(self.ack, self.window);
-        if let Some(timestamps) = self.timestamps {
-            frame.set_timestamps(timestamps);
+        if self.timestamps != [0; 8] {
+            frame.set_timestamps(self.timestamps);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! One port: what its programs hand over goes to its hold, and what the hold returns goes to the wire.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::rc::Rc;
 
@@ -17,7 +16,6 @@ use crate::flow::Flow;
 use crate::frame::{Checksum, Frame};
 use crate::laws::Laws;
 use crate::layout::uc_hold_head;
-use crate::newest::Newest;
 use crate::piece::{Joined, Piece};
 use crate::programs::{Attached, PortMaps, Programs};
 use crate::wire::Wire;
@@ -40,8 +38,6 @@ pub struct Port {
     laws: Option<Rc<Laws>>,
     hold: Hold<Flow, Piece>,
     maps: PortMaps,
-    /// Newest fields of the guest's headers.
-    newest: BTreeMap<Flow, Newest>,
     wire: Wire,
     counts: Counts,
     attached: Option<Attached>,
@@ -75,7 +71,6 @@ impl Port {
             laws: settings.buffer.map(|_| Rc::clone(laws)),
             maps: programs.add_port(ifindex, settings.bytes_max, hold.flows_max())?,
             hold,
-            newest: BTreeMap::new(),
             wire: Wire::open(ifindex, marks.0, marks.1)?,
             counts: Counts::default(),
             attached: None,
@@ -144,9 +139,6 @@ impl Port {
     }
 
     fn sent(&mut self, now_ns: u64, flow: Flow, frame: Frame) {
-        if self.hold.knows(&flow) {
-            self.newest.insert(flow, Newest::of(&frame));
-        }
         for piece in Piece::of(flow, frame) {
             let segment = piece.segment();
             self.hold.sent(now_ns, flow, &segment, || piece.alone());
@@ -203,7 +195,6 @@ impl Port {
     fn remove_forgotten(&mut self) {
         for flow in self.hold.forgotten() {
             self.maps.table.remove(&flow);
-            self.newest.remove(&flow);
         }
     }
 
@@ -215,7 +206,7 @@ impl Port {
 
     fn send_to_network(&mut self, piece: &Piece) {
         let mut frame = piece.to_frame();
-        if let Some(newest) = self.newest.get(&piece.flow()) {
+        if let Some(newest) = self.maps.table.newest(&piece.flow()) {
             newest.write(&mut frame);
         }
         frame.remove_ecn();

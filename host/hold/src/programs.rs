@@ -116,6 +116,7 @@ impl Programs {
             let _gone_already = map.delete(&ifindex.to_ne_bytes());
         }
     }
+
     /// Attaches the programs to the interface with this index in the calling thread's network namespace.
     ///
     /// # Errors

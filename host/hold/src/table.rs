@@ -1,10 +1,12 @@
 //! The flows of one port whose packets its programs hand over: a map in the kernel.
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType};
+use zerocopy::IntoBytes;
 
 use crate::error::HoldError;
 use crate::flow::Flow;
-use crate::layout::uc_key;
+use crate::layout::{uc_hold_flow, uc_key};
+use crate::newest::Newest;
 
 /// A port's table of flows.
 #[derive(Debug)]
@@ -22,11 +24,18 @@ impl Table {
             ..Default::default()
         };
         let (kind, name) = (MapType::Hash, Some("hold_flows"));
-        let sizes = (size_of::<uc_key>() as u32, size_of::<u32>() as u32);
+        let sizes = (size_of::<uc_key>(), size_of::<uc_hold_flow>());
         let flows_max = u32::try_from(flows_max).unwrap_or(u32::MAX).max(1);
-        MapHandle::create(kind, name, sizes.0, sizes.1, flows_max, &options)
-            .map(Self)
-            .map_err(|error| HoldError::libbpf("create a table of flows", &error))
+        MapHandle::create(
+            kind,
+            name,
+            sizes.0 as u32,
+            sizes.1 as u32,
+            flows_max,
+            &options,
+        )
+        .map(Self)
+        .map_err(|error| HoldError::libbpf("create a table of flows", &error))
     }
 
     /// Returns the map.
@@ -37,10 +46,20 @@ impl Table {
     /// Makes the programs hand over packets of a flow, if they do not yet. Returns false if the kernel
     /// has no room for it.
     pub fn add(&self, flow: &Flow) -> bool {
-        match self.0.update(flow.key(), &[0; 4], MapFlags::NO_EXIST) {
+        let nothing = uc_hold_flow::default();
+        let added = self
+            .0
+            .update(flow.key(), nothing.as_bytes(), MapFlags::NO_EXIST);
+        match added {
             Ok(()) => true,
             Err(error) => error.kind() == ErrorKind::AlreadyExists,
         }
+    }
+
+    /// Returns what the guest has sent last in a flow; `None`: nothing yet, or the flow is unknown.
+    pub fn newest(&self, flow: &Flow) -> Option<Newest> {
+        let value = self.0.lookup(flow.key(), MapFlags::ANY).ok()??;
+        Newest::read(&value)
     }
 
     /// Makes packets of a flow pass.

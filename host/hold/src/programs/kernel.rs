@@ -1,13 +1,14 @@
 //! Tests of the programs in the kernel, by single frames.
 
-use etherparse::PacketBuilder;
+use etherparse::TcpOptionElement::{Noop, Timestamp};
+use etherparse::{PacketBuilder, TcpOptionElement};
 use libbpf_rs::RingBufferBuilder;
 use uc_port::{PacketContext, run_packet};
-use zerocopy::FromBytes;
 
 use super::*;
 use crate::flow::Flow;
 use crate::layout::{UC_HOLD_SYNS_MAX, UC_HOLD_SYNS_NS, uc_hold_head};
+use crate::newest::Newest;
 
 /// Index of the loopback interface, which stands for a port. No program is attached to it.
 const PORT: u32 = 1;
@@ -27,10 +28,24 @@ fn loaded() -> Option<(Programs, PortMaps)> {
 
 /// Returns a frame of the guest from this TCP port.
 fn frame(port: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
+    with_options(port, flags, (0, 500), &[], payload)
+}
+
+/// Returns a frame of the guest with this ACK number, window and options.
+fn with_options(
+    port: u16,
+    flags: u8,
+    (ack, window): (u32, u16),
+    options: &[TcpOptionElement],
+    payload: &[u8],
+) -> Vec<u8> {
     let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
     let tcp = ethernet
         .ipv4([10, 1, 0, 1], [10, 2, 0, 2], 61)
-        .tcp(port, 80, 1000, 500);
+        .tcp(port, 80, 1000, window)
+        .ack(ack)
+        .options(options)
+        .unwrap();
     let mut bytes = Vec::new();
     tcp.write(&mut bytes, payload).unwrap();
     bytes[TCP_AT + 13] = flags;
@@ -119,4 +134,38 @@ fn live_table_takes_as_many_flows_as_it_has_room_for() {
         .map(|head| maps.table.add(&Flow::from(head.key)))
         .collect();
     assert_eq!(added, [&[true; 100][..], &[false]].concat());
+}
+
+/// A segment of a guest: ACK number, options and payload; and its timestamps.
+type Case<'a> = (u32, &'a [TcpOptionElement], &'a [u8], [u8; 8]);
+
+#[test]
+fn live_newest_ack_window_and_timestamps_of_a_guest_are_noted_without_data_too() {
+    let Some((programs, maps)) = loaded() else {
+        return;
+    };
+    run(&programs.from_guest, &frame(7, SYN, &[]), 1);
+    let flow = Flow::from(taken(&maps)[0].key);
+    assert!(maps.table.add(&flow));
+    let sack = TcpOptionElement::SelectiveAcknowledgement((900, 1900), [None; 3]);
+    let usual: &[TcpOptionElement] = &[Noop, Noop, Timestamp(3, 4), Noop, Noop, sack.clone()];
+    let other: &[TcpOptionElement] = &[Noop, Noop, sack, Noop, Noop, Timestamp(5, 6)];
+    let cases: [Case<'_>; 4] = [
+        (0x8000_0000, &[], &[], [0; 8]),
+        (17, usual, b"data", [0, 0, 0, 3, 0, 0, 0, 4]),
+        (18, usual, b"", [0, 0, 0, 3, 0, 0, 0, 4]),
+        (19, other, b"", [0, 0, 0, 5, 0, 0, 0, 6]),
+    ];
+    assert_eq!(maps.table.newest(&flow), None);
+    for (ack, options, payload, timestamps) in cases {
+        let window = 65_535 - ack as u16;
+        let segment = with_options(7, ACK, (ack, window), options, payload);
+        run(&programs.from_guest, &segment, 1);
+        let expected = Newest {
+            ack,
+            window,
+            timestamps,
+        };
+        assert_eq!(maps.table.newest(&flow), Some(expected));
+    }
 }
