@@ -3,7 +3,9 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread;
+use std::time::Duration;
 
 use common::bench::tcp_counter;
 use common::ends::{listen, open, receive, send};
@@ -21,6 +23,8 @@ use uc_live::in_peace;
 
 /// Programs that the tests run.
 const TOOLS: [&str; 2] = ["ip", "nft"];
+/// Time within which `uc hold` finds out which flows a law translates; it asks each second.
+const ASKED_AGAIN: Duration = Duration::from_secs(3);
 /// Bytes of a transfer whose ACKs are counted.
 const BYTES: u64 = 4_000_000;
 
@@ -35,24 +39,41 @@ fn network() -> (Routed, Sandbox) {
     (net, sandbox)
 }
 
+/// Has segments leave the guest one by one, and the guest use neither tail loss probes nor RACK.
+fn without_probes(net: &Routed) {
+    send_singly(net);
+    net.guest
+        .set_sysctls(&[
+            ("net.ipv4.tcp_early_retrans", "0".into()),
+            ("net.ipv4.tcp_recovery", "0".into()),
+        ])
+        .unwrap();
+}
+
+/// Loses a window of the guest's; all its bytes arrive, once.
+fn lose_a_window(net: &Routed, (mut guest, mut server): (&TcpStream, &TcpStream)) {
+    let is_ipv6 = guest.local_addr().unwrap().is_ipv6();
+    let headers = if is_ipv6 { 72 } else { 52 };
+    let bytes = (SEGMENTS * (PACKET_BYTES - headers)) as usize;
+    lose_the_next_window(net);
+    // Without the end of the stream, whose packet is short and would arrive.
+    let pattern = Pattern::default();
+    let sent = &pattern.chunk(0)[..bytes];
+    guest.write_all(sent).unwrap();
+    let mut received = vec![0; bytes];
+    server.read_exact(&mut received).unwrap();
+    assert!(received == sent, "other bytes");
+}
+
 /// Opens connections one after the other, each of which loses its only window; all bytes arrive, once.
 /// Returns how often the guest's timer expired, and how many segments the guest retransmitted.
 fn lose_windows(net: &Routed, is_ipv6: bool) -> [u64; 2] {
     let listener = listen(&net.server, Routed::server(0, is_ipv6, 80));
-    let headers = if is_ipv6 { 72 } else { 52 };
-    let bytes = SEGMENTS * (PACKET_BYTES - headers);
     let counters = || ["TCPTimeouts", "RetransSegs"].map(|name| tcp_counter(&net.guest, name));
     let before = counters();
     for _ in 0..CONNECTIONS {
         let (guest, server) = open(&net.guest, &listener);
-        lose_the_next_window(net);
-        // Without the end of the stream, whose packet is short and would arrive.
-        let pattern = Pattern::default();
-        let sent = &pattern.chunk(0)[..bytes as usize];
-        (&guest).write_all(sent).unwrap();
-        let mut received = vec![0; bytes as usize];
-        (&server).read_exact(&mut received).unwrap();
-        assert!(received == sent, "other bytes");
+        lose_a_window(net, (&guest, &server));
     }
     let after = counters();
     [after[0] - before[0], after[1] - before[1]]
@@ -64,14 +85,7 @@ fn live_lost_windows_are_repaired_by_the_host_and_without_hold_by_the_guests_tim
         return;
     }
     let (net, sandbox) = network();
-    // A guest whose segments leave one by one, and that has neither tail loss probes nor RACK.
-    send_singly(&net);
-    net.guest
-        .set_sysctls(&[
-            ("net.ipv4.tcp_early_retrans", "0".into()),
-            ("net.ipv4.tcp_recovery", "0".into()),
-        ])
-        .unwrap();
+    without_probes(&net);
     for is_ipv6 in [false, true] {
         let [timeouts, retransmitted] = lose_windows(&net, is_ipv6);
         println!("without: {timeouts} timeouts, the guest retransmits {retransmitted}");
@@ -175,5 +189,36 @@ fn live_retransmission_of_the_host_carries_the_newest_ack_of_the_guest() {
     assert!(back.is_empty(), "ACK numbers go back: {back:?}");
     assert!(count(&held.end(), "retransmits") > 0);
     assert_eq!(tcp_counter(&net.guest, "RetransSegs"), 0);
+    success(sandbox.uc(&net.host, &["detach", "--all"]));
+}
+
+#[test]
+fn live_losses_are_left_to_the_guest_while_no_law_answers_them() {
+    if !can_run() {
+        return;
+    }
+    let (net, sandbox) = network();
+    without_probes(&net);
+    let held = Held::start(&net, &sandbox, &["--buffer"]);
+    let listener = listen(&net.server, Routed::server(0, false, 80));
+    let (guest, server) = open(&net.guest, &listener);
+    success(sandbox.uc(&net.host, &["detach", "port0"]));
+    thread::sleep(ASKED_AGAIN);
+    let before = tcp_counter(&net.guest, "RetransSegs");
+    lose_a_window(&net, (&guest, &server));
+    let by_guest = tcp_counter(&net.guest, "RetransSegs") - before;
+    assert!(by_guest >= SEGMENTS, "{by_guest}");
+    assert_eq!(count(&held.end(), "retransmits"), 0);
+
+    // With new programs, whose pins are others.
+    success(sandbox.uc(&net.host, &["attach", "port0", "--law", "ecn"]));
+    let held = Held::start(&net, &sandbox, &["--buffer"]);
+    success(sandbox.uc(&net.host, &["detach", "port0"]));
+    success(sandbox.uc(&net.host, &["attach", "port0", "--law", "ecn"]));
+    thread::sleep(ASKED_AGAIN);
+    let (guest, server) = open(&net.guest, &listener);
+    lose_a_window(&net, (&guest, &server));
+    let numbers = held.end();
+    assert!(count(&numbers, "retransmits") > 0, "{numbers}");
     success(sandbox.uc(&net.host, &["detach", "--all"]));
 }

@@ -207,6 +207,11 @@ impl<P: Packet> Flow<P> {
         }
     }
 
+    /// Returns whether the connection is open and its data is kept.
+    pub(crate) fn keeps_data(&self) -> bool {
+        self.connection.is_open() && self.repair.is_some()
+    }
+
     /// Releases the ACKs that wait, and drops all copies.
     pub(crate) fn let_go(&mut self, desk: &mut Desk<'_, P>) {
         if let Some(pacer) = &mut self.pacer {

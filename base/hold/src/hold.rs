@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
+use std::ops::Bound;
 
 use crate::flow::Flow;
 use crate::memory::{Desk, Memory};
@@ -118,6 +119,19 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
     /// would never slow down.
     pub fn keep_nothing(&mut self, flow: &K) {
         self.change(*flow, |flow, desk| flow.keep_nothing(desk));
+    }
+
+    /// Returns the open flows whose data is kept, among the next `most` flows behind `after` in the order
+    /// of keys; `None`: from the first one on. Also returns the last flow looked at, for the next call;
+    /// `None`: there are no more. A platform asks from time to time whether a law still translates them.
+    pub fn keeping(&self, after: Option<K>, most: usize) -> (Vec<K>, Option<K>) {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut next = self.flows.range((behind, Bound::Unbounded));
+        let looked: Vec<_> = next.by_ref().take(most).collect();
+        let last = looked.last().map(|&(&key, _)| key);
+        let keeping = looked.iter().filter(|(_, flow)| flow.keeps_data());
+        let keeping = keeping.map(|&(&key, _)| key).collect();
+        (keeping, last.filter(|_| next.next().is_some()))
     }
 
     /// Returns whether packets of this flow may be held: a SYN was seen, and the flow was not forgotten.

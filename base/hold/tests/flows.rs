@@ -399,3 +399,18 @@ fn syn_ack_without_a_syn_begins_no_flow() {
     );
     assert_eq!(port.hold.bytes(), 0);
 }
+
+#[test]
+fn flows_whose_data_is_kept_are_found_a_few_at_a_time() {
+    let mut port = Port::new(buffer());
+    for flow in [3, 1, 7, 5] {
+        port.open_flow(flow);
+    }
+    port.sent_of(2, &syn());
+    port.hold.keep_nothing(&5);
+    assert_eq!(port.hold.keeping(None, 3), (vec![1, 3], Some(3)));
+    assert_eq!(port.hold.keeping(Some(3), 2), (vec![7], None));
+    assert_eq!(port.hold.keeping(None, 9), (vec![1, 3, 7], None));
+    let paced = Port::open(pace());
+    assert_eq!(paced.hold.keeping(None, 9), (vec![], None));
+}

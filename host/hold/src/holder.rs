@@ -44,6 +44,8 @@ struct Served {
 #[derive(Debug)]
 pub struct Holder {
     programs: Rc<Programs>,
+    /// `None`: no data is kept.
+    laws: Option<Rc<Laws>>,
     ports: Vec<Served>,
     beat_ns: u64,
     checked_ns: u64,
@@ -57,11 +59,12 @@ impl Holder {
     /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
     pub fn start(names: &[String], settings: Settings) -> Result<Self, HoldError> {
         let programs = Rc::new(Programs::load()?);
-        let laws = Rc::new(Laws::open()?);
+        let laws = settings.buffer.map(|_| Laws::open().map(Rc::new));
+        let laws = laws.transpose()?;
         let mut ports = Vec::new();
         for (at, name) in names.iter().enumerate() {
             if !names[..at].contains(name) {
-                ports.push(Port::open(&programs, &laws, name, settings)?);
+                ports.push(Port::open(&programs, laws.as_ref(), name, settings)?);
             }
         }
         let ports = ports.into_iter().map(serve);
@@ -76,6 +79,7 @@ impl Holder {
         programs.be_alive(ALIVE_NS)?;
         Ok(Self {
             programs,
+            laws,
             ports,
             beat_ns: now,
             checked_ns: now,
@@ -143,8 +147,11 @@ impl Holder {
         Ok(())
     }
 
-    /// Drops ports whose interfaces are gone.
+    /// Drops ports whose interfaces are gone, and finds the laws that are in force now.
     fn check(&mut self) -> Result<(), HoldError> {
+        if let Some(laws) = &self.laws {
+            laws.reopen();
+        }
         let mut at = 0;
         while let Some(Served { port, .. }) = self.ports.get(at) {
             if port.borrow().check()? {

@@ -1,7 +1,9 @@
 //! Finds out which flows a port's law translates. Only their data is kept: the host hides their losses from
 //! the guest, so the law must slow the guest down.
 
-use uc_core::{Law, consts};
+use std::cell::RefCell;
+
+use uc_core::{Law, Policy, consts};
 use uc_port::{PortPlan, Programs, Store};
 
 use crate::error::HoldError;
@@ -9,7 +11,7 @@ use crate::flow::Flow;
 
 /// The port programs, if any port of the host has them.
 #[derive(Debug)]
-pub struct Laws(Option<Programs>);
+pub struct Laws(RefCell<Option<Programs>>);
 
 impl Laws {
     /// Opens the pinned programs.
@@ -17,7 +19,13 @@ impl Laws {
     /// # Errors
     /// The kernel's refusal; pins of another version.
     pub fn open() -> Result<Self, HoldError> {
-        Ok(Self(Store::default().open()?))
+        Ok(Self(RefCell::new(Store::default().open()?)))
+    }
+
+    /// Opens the pins again: other programs may have taken the place of those that were pinned. No law is
+    /// known as long as the pins cannot be opened, since they are of another version.
+    pub fn reopen(&self) {
+        self.0.replace(Store::default().open().ok().flatten());
     }
 
     /// Checks that a port has a law.
@@ -25,7 +33,7 @@ impl Laws {
     /// # Errors
     /// [`HoldError::NoLaw`]; the kernel's refusal.
     pub fn check(&self, ifindex: u32, name: &str) -> Result<(), HoldError> {
-        let plan = match &self.0 {
+        let plan = match &*self.0.borrow() {
             Some(programs) => programs.plan(ifindex)?,
             None => None,
         };
@@ -37,26 +45,29 @@ impl Laws {
 
     /// Returns whether the port translates a flow, whose handshake it has seen.
     pub fn translate(&self, flow: &Flow) -> bool {
-        let view = self.0.as_ref().map(|programs| programs.flow_of(flow.key()));
+        let programs = self.0.borrow();
+        let view = programs
+            .as_ref()
+            .map(|programs| programs.flow_of(flow.key()));
         let Some(Ok(Some(view))) = view else {
             return false;
         };
-        u32::from(view.state.stage) == consts::TRANSLATING
-            && u32::from(view.state.policy.modes) & consts::MODE_OBSERVE == 0
+        u32::from(view.state.stage) == consts::TRANSLATING && answers(&view.state.policy)
     }
 }
 
+/// Returns whether a law with these settings answers losses.
+fn answers(policy: &Policy) -> bool {
+    Law::of(policy) != Law::PASS && u32::from(policy.modes) & consts::MODE_OBSERVE == 0
+}
+
 fn has_law(plan: &PortPlan) -> bool {
-    plan.rules.iter().any(|rule| {
-        Law::of(&rule.policy) != Law::PASS
-            && u32::from(rule.policy.modes) & consts::MODE_OBSERVE == 0
-    })
+    plan.rules.iter().any(|rule| answers(&rule.policy))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uc_core::Policy;
 
     #[test]
     fn rules_that_pass_or_observe_are_no_law_that_answers_losses() {

@@ -28,14 +28,23 @@ const UNHELD_OPTIONS: u32 = consts::OPT_SIGNED | consts::OPT_MPTCP;
 /// one of each byte, and each takes time and memory.
 const SEGMENTS_MAX: usize = 128;
 
+/// Interval at which it is asked whether a law still translates the flows whose data is kept, and of how many
+/// flows at once.
+const ASK_NS: u64 = 1_000_000_000;
+const ASKED_AT_ONCE: usize = 64;
+
 /// A port whose packets are held. Dropping it detaches its programs.
 #[derive(Debug)]
 pub struct Port {
     ifindex: u32,
     name: String,
     programs: Rc<Programs>,
-    /// `None`: no data is kept.
+    /// The laws of the ports; `None`: no data is kept.
     laws: Option<Rc<Laws>>,
+    /// The last flow in this round of which was asked whether a law translates it; `None`: the round is over.
+    asked: Option<Flow>,
+    /// When the next round begins, in ns.
+    ask_ns: u64,
     hold: Hold<Flow, Piece>,
     maps: PortMaps,
     wire: Wire,
@@ -52,12 +61,12 @@ impl Port {
     /// the kernel refuses.
     pub fn open(
         programs: &Rc<Programs>,
-        laws: &Rc<Laws>,
+        laws: Option<&Rc<Laws>>,
         name: &str,
         settings: Settings,
     ) -> Result<Self, HoldError> {
         let ifindex = interface_index(name)?;
-        if settings.buffer.is_some() {
+        if let Some(laws) = laws {
             laws.check(ifindex, name)?;
         }
         let claim = claim_port("hold", ifindex)?;
@@ -68,7 +77,9 @@ impl Port {
             ifindex,
             name: name.to_owned(),
             programs: Rc::clone(programs),
-            laws: settings.buffer.map(|_| Rc::clone(laws)),
+            laws: laws.map(Rc::clone),
+            asked: None,
+            ask_ns: 0,
             maps: programs.add_port(ifindex, settings.bytes_max, hold.flows_max())?,
             hold,
             wire: Wire::open(ifindex, marks.0, marks.1)?,
@@ -155,9 +166,23 @@ impl Port {
         }
     }
 
-    /// Forgets flows that take room for nothing.
+    /// Forgets flows that take room for nothing, and keeps no data of those that no law translates any more.
     pub fn sweep(&mut self, now_ns: u64) {
         self.hold.sweep(now_ns);
+        let Some(laws) = &self.laws else { return };
+        if self.asked.is_none() {
+            if now_ns < self.ask_ns {
+                return;
+            }
+            self.ask_ns = now_ns + ASK_NS;
+        }
+        let (keeping, asked) = self.hold.keeping(self.asked, ASKED_AT_ONCE);
+        self.asked = asked;
+        for flow in keeping {
+            if !laws.translate(&flow) {
+                self.hold.keep_nothing(&flow);
+            }
+        }
     }
 
     /// Sends all that is due.
