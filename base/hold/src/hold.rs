@@ -114,6 +114,15 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         }
     }
 
+    /// Forgets a flow whose handshake is not over, because its connection cannot be held. An open flow
+    /// stays: anybody can send a SYN with its addresses and ports.
+    pub fn decline(&mut self, flow: K) {
+        let known = self.flows.get(&flow);
+        if known.is_some_and(|known| known.times().opening_ns.is_some()) {
+            self.forget(flow);
+        }
+    }
+
     /// Drops the copies of this flow's data, keeps no others of its connection, and lets its duplicate
     /// ACKs pass. This is for a flow that no law translates: if its losses were hidden, its guest
     /// would never slow down.

@@ -414,3 +414,28 @@ fn flows_whose_data_is_kept_are_found_a_few_at_a_time() {
     let paced = Port::open(pace());
     assert_eq!(paced.hold.keeping(None, 9), (vec![], None));
 }
+
+#[test]
+fn declined_connection_is_forgotten_unless_it_is_open() {
+    let mut port = Port::open(both());
+    let one = port.hold.bytes();
+    port.sent_of(1, &syn());
+    port.hold.decline(1);
+    port.hold.decline(0);
+    port.hold.decline(2);
+    assert!(port.hold.knows(&0) && !port.hold.knows(&1));
+    assert_eq!(port.hold.bytes(), one);
+    // a guest's SYN ends the old connection, so the flow is not open any more
+    port.arrived(&ack(0));
+    port.data(0, 12);
+    port.arrived(&ack(12));
+    port.to_guest.clear();
+    port.sent(&Segment {
+        seq: ISS.wrapping_add(1 << 30),
+        ..syn()
+    });
+    assert_eq!(port.acks(), [12]);
+    port.hold.decline(0);
+    assert_eq!(port.hold.bytes(), 0);
+    assert_eq!(port.hold.forgotten().collect::<Vec<_>>(), [1, 0]);
+}

@@ -21,6 +21,8 @@ use crate::programs::{Attached, PortMaps, Programs};
 use crate::wire::Wire;
 
 const SYN_ACK: u8 = flags::SYN | flags::ACK;
+/// Flag by which a SYN-ACK accepts Accurate ECN (RFC 9768 §3.1.2); some do so by [`consts::OPT_AE`].
+const CWR: u8 = 0x80;
 /// Options of connections that are not held: a signature also covers the ACK number, and Multipath TCP maps
 /// sequence numbers onto others.
 const UNHELD_OPTIONS: u32 = consts::OPT_SIGNED | consts::OPT_MPTCP;
@@ -123,14 +125,18 @@ impl Port {
         let Some(frame) = frame else { return };
         self.counts.packets += 1;
         let is_from_guest = u32::from(head.direction) == consts::FROM_GUEST;
-        let is_unheld = u32::from(head.options) & UNHELD_OPTIONS != 0;
-        if is_unheld || frame.segments() > SEGMENTS_MAX || frame.checksum() == Checksum::Wrong {
+        if frame.segments() > SEGMENTS_MAX || frame.checksum() == Checksum::Wrong {
             if !is_from_guest {
                 self.send_to_guest(&frame);
             }
             return;
         }
         let (flow, own) = (Flow::from(head.key), frame.flags());
+        let is_declined = is_declined(own, head.options.into());
+        if is_declined {
+            // before a SYN-ACK opens it
+            self.hold.decline(flow);
+        }
         if is_from_guest {
             self.sent(now_ns, flow, frame);
         } else {
@@ -138,7 +144,10 @@ impl Port {
                 self.hold.arrived(now_ns, flow, &piece.segment(), piece);
             }
         }
-        if own & flags::SYN != 0 {
+        if is_declined {
+            // and after a SYN of the guest has ended the connection before it
+            self.hold.decline(flow);
+        } else if own & flags::SYN != 0 {
             self.follow(flow, own);
         }
         if own & SYN_ACK == SYN_ACK
@@ -272,5 +281,40 @@ impl Port {
             decisions: self.hold.counts(),
             ..self.counts
         }
+    }
+}
+
+/// Returns whether a SYN or SYN-ACK with these flags and options is of a connection that is not held: one
+/// with [`UNHELD_OPTIONS`], or with Accurate ECN, whose counter of marks is in flags that a made ACK cannot
+/// have right.
+fn is_declined(own: u8, options: u32) -> bool {
+    let is_answer = own & SYN_ACK == SYN_ACK;
+    let is_accurate = is_answer && (own & CWR != 0 || options & consts::OPT_AE != 0);
+    is_accurate || options & UNHELD_OPTIONS != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_with_accurate_ecn_signatures_or_multipath_tcp_are_declined() {
+        const ECE: u8 = 0x40;
+        // an offer, and how it is refused or taken for the ECN of RFC 3168
+        assert!(!is_declined(flags::SYN | CWR | ECE, consts::OPT_AE));
+        assert!(!is_declined(SYN_ACK, 0));
+        assert!(!is_declined(SYN_ACK | ECE, 0));
+        for accepting in [CWR, CWR | ECE] {
+            assert!(is_declined(SYN_ACK | accepting, 0));
+        }
+        for accepting in [0, CWR] {
+            assert!(is_declined(SYN_ACK | accepting, consts::OPT_AE));
+        }
+        // the counter of marks in other segments
+        assert!(!is_declined(flags::ACK | CWR, consts::OPT_AE));
+        for option in [consts::OPT_SIGNED, consts::OPT_MPTCP] {
+            assert!(is_declined(flags::SYN, option) && is_declined(SYN_ACK, option));
+        }
+        assert!(!is_declined(flags::SYN, consts::OPT_SACK));
     }
 }
