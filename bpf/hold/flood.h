@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../../core/segment.h"
+#include "gate.h"
 #include "maps.h"
 
 /*
@@ -19,7 +20,8 @@
  * UC_HOLD_SYNS_MAX are handed over in an interval; all others pass, and so do their connections.
  * Two CPUs at once may hand over a few more, or begin an interval twice.
  */
-static __always_inline int uc_hold_may_open(__u32 ifindex, const struct uc_segment *segment)
+static __always_inline int uc_hold_may_open(const struct __sk_buff *skb,
+					    const struct uc_segment *segment)
 {
 	__u64 interval = bpf_ktime_get_ns() / UC_HOLD_SYNS_NS;
 	struct uc_hold_port *port;
@@ -29,7 +31,7 @@ static __always_inline int uc_hold_may_open(__u32 ifindex, const struct uc_segme
 
 	if (!(segment->flags & UC_SYN) || (is_answer && is_from_guest))
 		return 0;
-	port = bpf_map_lookup_elem(&ports, &ifindex);
+	port = uc_hold_port_of(skb);
 	if (!port)
 		return 0;
 	syns = is_from_guest ? &port->from_guest : is_answer ? &port->answers : &port->to_guest;

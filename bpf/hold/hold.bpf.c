@@ -19,6 +19,7 @@
 
 #include "../packet.h"
 #include "flood.h"
+#include "gate.h"
 #include "give.h"
 #include "newest.h"
 
@@ -46,7 +47,7 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 	if (!flows || uc_parse(skb, &head.key, &segment, &at, direction) != UC_TRANSLATED)
 		return 0;
 	flow = bpf_map_lookup_elem(flows, &head.key);
-	if (!flow && !uc_hold_may_open(skb->ifindex, &segment))
+	if (!flow && !uc_hold_may_open(skb, &segment))
 		return 0;
 	if (flow && direction == UC_FROM_GUEST)
 		uc_hold_note(skb, flow, &segment, &at);
@@ -54,6 +55,8 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 	if (direction == UC_FROM_GUEST && !segment.payload_bytes &&
 	    !(segment.flags & (UC_SYN | UC_FIN | UC_RST)))
 		return 0;
+	head.mark = skb->mark;
+	head.priority = skb->priority;
 	head.frame_bytes = skb->len;
 	head.payload_bytes = segment.payload_bytes;
 	head.gso_size = skb->gso_size;
@@ -71,18 +74,7 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 SEC("tcx/egress")
 int uc_hold_gate(struct __sk_buff *skb)
 {
-	const struct uc_hold_control *say = uc_only_entry(&control);
-
-	if (!say || !skb->mark)
-		return TC_ACT_UNSPEC;
-	if (skb->mark == say->to_guest_mark) {
-		skb->mark = 0;
-		return TC_ACT_OK;
-	}
-	/* the mark stays on the frame, for the program of the other direction */
-	if (skb->mark == say->to_network_mark)
-		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
-	return TC_ACT_UNSPEC;
+	return uc_hold_pass_own(skb);
 }
 
 SEC("tcx/egress")
@@ -102,11 +94,7 @@ int uc_hold_from_guest(struct __sk_buff *skb)
 {
 	const struct uc_hold_control *say = uc_only_entry(&control);
 
-	if (!say)
-		return TC_ACT_UNSPEC;
-	if (skb->mark && skb->mark == say->to_network_mark)
-		skb->mark = 0;
-	else
+	if (!uc_hold_is_own(skb) && say)
 		uc_hold(skb, say, UC_FROM_GUEST);
 	return TC_ACT_UNSPEC;
 }

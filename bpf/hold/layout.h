@@ -14,11 +14,6 @@
 struct uc_hold_control {
 	/* The heartbeat: packets are handed over only before this time, which user space renews. */
 	__u64 alive_until_ns;
-	/* skb->mark of frames that user space sends: towards the guest, past all programs; towards
-	 * the network, into the port as if the guest had sent them. Random numbers, so that no
-	 * other mark equals them; 0: none. */
-	__u32 to_guest_mark;
-	__u32 to_network_mark;
 };
 
 /*
@@ -35,8 +30,15 @@ struct uc_hold_syns {
 	__u64 count;    /* in it */
 };
 
-/* What the programs count at a port. */
+/* What the programs know of a port. */
 struct uc_hold_port {
+	/* Cookies of the sockets from which user space sends frames: towards the guest, past all
+	 * programs; towards the network, into the port as if the guest had sent them. */
+	__u64 to_guest_cookie;
+	__u64 to_network_cookie;
+	/* skb->mark of the latter, a random number, so that no other mark equals it; never 0. */
+	__u32 to_network_mark;
+	__u32 pad;
 	struct uc_hold_syns from_guest;
 	struct uc_hold_syns to_guest;
 	struct uc_hold_syns answers; /* SYN-ACKs to the guest */
@@ -61,6 +63,8 @@ struct uc_hold_passed {
 /* A packet that is handed over: this head, and the whole frame behind it. */
 struct uc_hold_head {
 	struct uc_key key;
+	__u32 mark; /* of the packet, and its priority */
+	__u32 priority;
 	__u32 frame_bytes;
 	__u32 payload_bytes;
 	__u16 gso_size; /* payload of one segment on the wire; 0: the frame is one segment */

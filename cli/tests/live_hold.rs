@@ -255,3 +255,66 @@ fn live_a_held_port_keeps_its_order_of_programs_and_ends_when_it_is_gone() {
     ip(&net.host, "link delete port0");
     assert_eq!(held.status(), Some(2));
 }
+
+/// Returns how many bytes each class of port0's queue discipline has sent.
+fn sent_by_class(net: &Routed) -> Vec<u64> {
+    let mut tc = net.host.command("tc");
+    tc.args(["-s", "class", "show", "dev", "port0"]);
+    let text = success(tc);
+    let lines = text.lines().map(str::trim);
+    let bytes = lines.filter_map(|line| line.strip_prefix("Sent ")?.split(' ').next());
+    bytes.map(|bytes| bytes.parse().unwrap()).collect()
+}
+
+#[test]
+fn live_held_packets_keep_their_mark_and_priority() {
+    if !can_run() || !live_with(&["tc"]) {
+        return;
+    }
+    let (net, sandbox) = network();
+    let run = |name: &str, arguments: &str| {
+        let mut command = net.host.command(name);
+        command.args(arguments.split(' '));
+        success(command);
+    };
+    // A mark of 7 leads into the first class, priority 1:3 into the third, all else into the second.
+    run("tc", "qdisc add dev port0 root handle 1: htb default 2");
+    for class in 1..=3 {
+        let class = format!("class add dev port0 parent 1: classid 1:{class} htb rate 10gbit");
+        run("tc", &format!("{class} quantum 60000"));
+    }
+    let mut filter = net.host.command("tc");
+    filter.args("filter add dev port0 parent 1: protocol all bpf bytecode".split(' '));
+    // Classic BPF: load the mark; if it is 7, return -1, which takes the filter's class, else 0.
+    filter.arg("4,32 0 0 4294963220,21 0 1 7,6 0 0 4294967295,6 0 0 0");
+    filter.args(["flowid", "1:1"]);
+    success(filter);
+    run(
+        "nft",
+        "add table inet marks; add chain inet marks forward { type filter hook forward priority 0 ; }; \
+         add rule inet marks forward oifname port0 meta nfproto ipv4 meta mark set 7; \
+         add rule inet marks forward oifname port0 meta nfproto ipv6 meta priority set 1:3",
+    );
+    let held = Held::start(&net, &sandbox, &BOTH);
+    for (is_ipv6, class) in [(false, 0), (true, 2)] {
+        let listener = listen(&net.server, Routed::server(0, is_ipv6, 80));
+        let (guest, server) = open(&net.guest, &listener);
+        let before = sent_by_class(&net);
+        thread::scope(|scope| {
+            scope.spawn(|| send(&server, BYTES / 10));
+            assert_eq!(receive(&guest), BYTES / 10);
+        });
+        let after = sent_by_class(&net);
+        let sent: Vec<u64> = after
+            .iter()
+            .zip(&before)
+            .map(|(after, before)| after - before)
+            .collect();
+        println!("bytes of each class: {sent:?}");
+        assert!(sent[class] > BYTES / 10, "{sent:?}");
+        assert!(sent.iter().sum::<u64>() - sent[class] < 10_000, "{sent:?}");
+    }
+    let numbers = held.end();
+    assert!(count(&numbers, "packets") > 0, "{numbers}");
+    success(sandbox.uc(&net.host, &["detach", "--all"]));
+}

@@ -32,6 +32,13 @@ pub enum Checksum {
     Wrong,
 }
 
+/// Fields by which firewalls and queue disciplines know a packet: `skb->mark` and `skb->priority`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    pub mark: u32,
+    pub priority: u32,
+}
+
 /// An Ethernet frame with IP and TCP headers that lie within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -41,6 +48,7 @@ pub struct Frame {
     /// Payload of one segment on the wire; 0: the frame is one segment.
     pub(crate) gso_bytes: usize,
     pub(crate) checksum: Checksum,
+    pub(crate) marks: Marks,
 }
 
 impl Frame {
@@ -60,6 +68,7 @@ impl Frame {
             payload,
             gso_bytes,
             checksum: Checksum::Partial,
+            marks: Marks::default(),
         };
         if gso_bytes == 0 {
             frame.checksum = frame.verify();
@@ -131,6 +140,11 @@ impl Frame {
     /// Returns what the checksum field holds.
     pub fn checksum(&self) -> Checksum {
         self.checksum
+    }
+
+    /// Returns mark and priority.
+    pub fn marks(&self) -> Marks {
+        self.marks
     }
 
     /// Returns whether the frame carries IPv6.

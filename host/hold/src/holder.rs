@@ -70,8 +70,6 @@ impl Holder {
         let ports = ports.into_iter().map(serve);
         let ports = ports.collect::<Result<Vec<Served>, HoldError>>()?;
         be_prompt();
-        // The marks first: the gate knows the process's frames by them.
-        programs.be_alive(0)?;
         for Served { port, .. } in &ports {
             port.borrow_mut().attach()?;
         }

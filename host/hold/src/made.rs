@@ -39,6 +39,7 @@ impl Frame {
                 false => 0,
             },
             checksum: Checksum::Partial,
+            marks: self.marks,
         };
         cut.set(
             SEQ,

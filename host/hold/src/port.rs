@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 use crate::counts::Counts;
 use crate::error::HoldError;
 use crate::flow::Flow;
-use crate::frame::{Checksum, Frame};
+use crate::frame::{Checksum, Frame, Marks};
 use crate::laws::Laws;
 use crate::layout::uc_hold_head;
 use crate::piece::{Joined, Piece};
@@ -74,7 +74,7 @@ impl Port {
         let claim = claim_port("hold", ifindex)?;
         let claim = claim.ok_or_else(|| HoldError::Taken { name: name.into() })?;
         let hold = Hold::new(settings);
-        let marks = (programs.to_guest_mark, programs.to_network_mark);
+        let wire = Wire::open(ifindex)?;
         Ok(Self {
             ifindex,
             name: name.to_owned(),
@@ -82,9 +82,9 @@ impl Port {
             laws: laws.map(Rc::clone),
             asked: None,
             ask_ns: 0,
-            maps: programs.add_port(ifindex, settings.bytes_max, hold.flows_max())?,
+            maps: programs.add_port(ifindex, settings.bytes_max, hold.flows_max(), wire.own())?,
             hold,
-            wire: Wire::open(ifindex, marks.0, marks.1)?,
+            wire,
             counts: Counts::default(),
             attached: None,
             _claim: claim,
@@ -122,7 +122,11 @@ impl Port {
             Frame::read(bytes, at, payload, head.gso_size.into())
         });
         // The programs hand over whole headers only.
-        let Some(frame) = frame else { return };
+        let Some(mut frame) = frame else { return };
+        frame.marks = Marks {
+            mark: head.mark,
+            priority: head.priority,
+        };
         self.counts.packets += 1;
         let is_from_guest = u32::from(head.direction) == consts::FROM_GUEST;
         if frame.segments() > SEGMENTS_MAX || frame.checksum() == Checksum::Wrong {

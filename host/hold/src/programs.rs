@@ -5,13 +5,14 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use uc_port::{
-    AttachVia, Direction, Link, Loaded, Order, PortError, attach_program, behind, draw_mark, now_ns,
+    AttachVia, Direction, Link, Loaded, Order, PortError, attach_program, behind, now_ns,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::HoldError;
 use crate::layout::{uc_hold_control, uc_hold_passed, uc_hold_port};
 use crate::table::Table;
+use crate::wire::Own;
 
 /// The object that clang made of `bpf/hold/hold.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hold.bpf.o"));
@@ -40,9 +41,6 @@ pub struct Programs {
     tables: MapHandle,
     ports: MapHandle,
     passed: MapHandle,
-    /// Marks of the frames that user space sends; none is 0.
-    pub to_guest_mark: u32,
-    pub to_network_mark: u32,
 }
 
 /// The maps of one port.
@@ -70,7 +68,6 @@ impl Programs {
     /// The kernel's refusal; [`PortError`] has the usual reasons.
     pub fn load() -> Result<Self, HoldError> {
         let object = Loaded::load("load the programs of uc hold", OBJECT, |_| Ok(()))?;
-        let to_guest_mark = draw_mark()?;
         Ok(Self {
             gate: object.program("uc_hold_gate")?,
             to_guest: object.program("uc_hold_to_guest")?,
@@ -80,14 +77,11 @@ impl Programs {
             tables: object.map("held_flows")?,
             ports: object.map("ports")?,
             passed: object.map("passed")?,
-            to_guest_mark,
-            // Another number, and not 0 either.
-            to_network_mark: to_guest_mark.wrapping_add(1).max(1),
         })
     }
 
-    /// Creates the maps of a port with this much memory and at most so many flows. Its packets are handed
-    /// over once the programs are attached.
+    /// Creates the maps of a port with this much memory, at most so many flows, and these sockets. Its packets
+    /// are handed over once the programs are attached.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -96,6 +90,7 @@ impl Programs {
         ifindex: u32,
         port_bytes: usize,
         flows_max: usize,
+        own: &Own,
     ) -> Result<PortMaps, HoldError> {
         let failed = |error| HoldError::libbpf("create the maps of a port", &error);
         let maps = PortMaps {
@@ -106,7 +101,13 @@ impl Programs {
         let add = |map: &MapHandle, value: &[u8]| map.update(&key, value, MapFlags::ANY);
         add(&self.rings, &number_of(&maps.ring)).map_err(failed)?;
         add(&self.tables, &number_of(maps.table.map())).map_err(failed)?;
-        add(&self.ports, uc_hold_port::default().as_bytes()).map_err(failed)?;
+        let port = uc_hold_port {
+            to_guest_cookie: own.to_guest_cookie,
+            to_network_cookie: own.to_network_cookie,
+            to_network_mark: own.to_network_mark,
+            ..Default::default()
+        };
+        add(&self.ports, port.as_bytes()).map_err(failed)?;
         Ok(maps)
     }
 
@@ -167,8 +168,6 @@ impl Programs {
     pub fn be_alive(&self, for_ns: u64) -> Result<(), HoldError> {
         let control = uc_hold_control {
             alive_until_ns: if for_ns == 0 { 0 } else { now_ns() + for_ns },
-            to_guest_mark: self.to_guest_mark,
-            to_network_mark: self.to_network_mark,
         };
         self.control
             .update(&0u32.to_ne_bytes(), control.as_bytes(), MapFlags::ANY)

@@ -1,20 +1,22 @@
-//! The packet sockets at a port. Both send out of the interface, that is, towards the guest, and set a
-//! mark on their frames. By the mark, `bpf/hold/hold.bpf.c` lets frames for the guest skip all other
-//! programs, and redirects frames for the network into the port as if the guest had sent them.
+//! The packet sockets at a port. Both send out of the interface, that is, towards the guest. By the socket,
+//! `bpf/hold/gate.h` lets frames for the guest skip all other programs, and redirects frames for the network
+//! into the port as if the guest had sent them. A frame for the guest has the mark and the priority of the
+//! packet that was held.
 //!
 //! Each frame goes with the header that tells the kernel how to complete its checksum and how to cut it
 //! (`struct virtio_net_hdr` of linux/virtio_net.h): so a super-segment stays whole if the guest's
 //! interface accepts super-segments.
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
-use uc_port::bind_to_port;
+use uc_port::{bind_to_port, draw_mark};
 
 use crate::error::HoldError;
-use crate::frame::{CHECKSUM, Checksum, FLAGS, Frame};
+use crate::frame::{CHECKSUM, Checksum, FLAGS, Frame, Marks};
 
 /// Flags and types of the header.
 const NEEDS_CHECKSUM: u8 = 1;
@@ -26,31 +28,71 @@ const CWR: u8 = 0x80;
 /// Size of a socket's send buffer: the bytes that may wait for a slow interface.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
 
+/// Signs by which the programs know the frames of a port's sockets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own {
+    /// Cookies of the two sockets.
+    pub to_guest_cookie: u64,
+    pub to_network_cookie: u64,
+    /// The mark of frames towards the network.
+    pub to_network_mark: u32,
+}
+
 /// The sockets at one port.
 #[derive(Debug)]
 pub struct Wire {
     to_guest: Socket,
+    /// Marks of the frames that this socket sends.
+    marks: Cell<Marks>,
     to_network: Socket,
+    own: Own,
 }
 
 impl Wire {
-    /// Opens the sockets at the interface with this index, whose frames get these marks.
+    /// Opens the sockets at the interface with this index.
     ///
     /// # Errors
     /// [`HoldError::Capability`], or what the kernel refuses.
-    pub fn open(ifindex: u32, to_guest_mark: u32, to_network_mark: u32) -> Result<Self, HoldError> {
-        let open = |mark| {
-            open(ifindex, mark).map_err(|error| HoldError::kernel("open a packet socket", error))
+    pub fn open(ifindex: u32) -> Result<Self, HoldError> {
+        let to_network_mark = draw_mark()?;
+        let open = || {
+            let (to_guest, to_network) = (open(ifindex)?, open(ifindex)?);
+            to_network.set_mark(to_network_mark)?;
+            Ok(Self {
+                own: Own {
+                    to_guest_cookie: to_guest.cookie()?,
+                    to_network_cookie: to_network.cookie()?,
+                    to_network_mark,
+                },
+                to_guest,
+                marks: Cell::default(),
+                to_network,
+            })
         };
-        Ok(Self {
-            to_guest: open(to_guest_mark)?,
-            to_network: open(to_network_mark)?,
-        })
+        open().map_err(|error| HoldError::kernel("open a packet socket", error))
+    }
+
+    /// Returns the signs by which the programs know the frames.
+    pub fn own(&self) -> &Own {
+        &self.own
     }
 
     /// Sends a frame to the guest. Returns whether the interface took it.
     pub fn to_guest(&self, frame: &Frame) -> bool {
-        send(&self.to_guest, frame)
+        self.mark(frame.marks()).is_ok() && send(&self.to_guest, frame)
+    }
+
+    /// Has the next frames towards the guest carry these marks.
+    fn mark(&self, marks: Marks) -> io::Result<()> {
+        let before = self.marks.get();
+        if before.mark != marks.mark {
+            self.to_guest.set_mark(marks.mark)?;
+        }
+        if before.priority != marks.priority {
+            self.to_guest.set_priority(marks.priority)?;
+        }
+        self.marks.set(marks);
+        Ok(())
     }
 
     /// Sends a frame into the port, as if the guest had sent it. Returns whether the interface took it.
@@ -59,11 +101,10 @@ impl Wire {
     }
 }
 
-fn open(ifindex: u32, mark: u32) -> io::Result<Socket> {
+fn open(ifindex: u32) -> io::Result<Socket> {
     // Without a protocol it receives nothing.
     let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
     socket.set_nonblocking(true)?;
-    socket.set_mark(mark)?;
     setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER_BYTES)?;
     let on: libc::c_int = 1;
     // SAFETY: the pointer is to a live integer of the given length.

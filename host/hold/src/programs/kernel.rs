@@ -19,7 +19,7 @@ const ACK: u8 = 0x10;
 /// Loads the programs, for one port.
 fn loaded() -> Option<(Programs, PortMaps)> {
     let loaded = Programs::load().and_then(|programs| {
-        let maps = programs.add_port(PORT, 1 << 20, 100)?;
+        let maps = programs.add_port(PORT, 1 << 20, 100, &Own::default())?;
         programs.be_alive(3_600_000_000_000)?;
         Ok((programs, maps))
     });
