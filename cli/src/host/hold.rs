@@ -111,10 +111,16 @@ fn print(counts: Counts, json: bool) -> Result<()> {
         outln!("{}", Value::Object(named.collect()));
         return Ok(());
     }
+    outln!("{}", sentence(&counts));
+    Ok(())
+}
+
+/// Says what was done.
+fn sentence(counts: &Counts) -> String {
     let of = counts.decisions;
-    outln!(
-        "{} packets went through this process: {} ACKs paced and {} added; {} retransmissions, {} of them after a timeout; \
-         {} packets passed for want of time, {} for want of memory; {} connections not held",
+    format!(
+        "{} packets went through this process: {} ACKs paced and {} added; {} retransmissions, and {} timeouts of the \
+         host's timer; {} packets passed for want of time, {} for want of memory; {} connections not held",
         counts.packets,
         of.acks_paced,
         of.acks_added,
@@ -123,6 +129,28 @@ fn print(counts: Counts, json: bool) -> Result<()> {
         counts.passed,
         of.packets_unheld,
         counts.flows_unheld + counts.syns_passed
-    );
-    Ok(())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_not_called_retransmissions() {
+        // A timeout may retransmit many segments, and segments are retransmitted without one.
+        let counts = Counts {
+            decisions: uc_hold::Counts {
+                retransmits: 80,
+                timeouts: 10,
+                ..Default::default()
+            },
+            flows_unheld: 1,
+            syns_passed: 2,
+            ..Counts::default()
+        };
+        let sentence = sentence(&counts);
+        assert!(sentence.contains("80 retransmissions, and 10 timeouts of the host's timer;"));
+        assert!(sentence.ends_with("; 3 connections not held"));
+    }
 }
