@@ -4,7 +4,7 @@ mod common;
 
 use common::bench::wait_until;
 use common::ends::{receive, send};
-use common::hosts::{Hosts, pass};
+use common::hosts::{Hosts, pass, policy};
 use common::live_with;
 use common::lost::{CONNECTIONS, lose_the_next_window, send_singly, transfers, window_bytes};
 use common::process::Process;
@@ -16,15 +16,6 @@ use uc_client::state::DupackState;
 use uc_dupack::Status;
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "nft"];
-
-/// A policy in which these keys are those of port0's tenant, and those of port1's.
-fn policy(red: &str, blue: &str) -> String {
-    format!(
-        "[defaults]\nlaw = \"ecn\"\n\n\
-         [[tenant]]\nname = \"red\"\nports = \"port0\"\n{red}\n\n\
-         [[tenant]]\nname = \"blue\"\nports = \"port1\"\n{blue}\n"
-    )
-}
 
 fn hosts(policy: &str) -> Hosts {
     let hosts = Hosts::new(policy);
@@ -65,7 +56,8 @@ fn live_policy_has_lost_windows_repaired_and_a_change_restarts_nothing() {
     // A machine that holds the process up for 200 ms lets a timer expire.
     assert!(timeouts <= CONNECTIONS / 2, "{timeouts} timeouts");
     assert!(recoveries >= CONNECTIONS / 2, "{recoveries} recoveries");
-    let rounds = |state: &AgentState| process(state).map_or(0, |process| process.total().rounds);
+    let rounds =
+        |state: &AgentState| process(state).map_or(0, |process| process.done.total().rounds);
     let state = hosts.here.wait("rounds are counted", |state| {
         rounds(state) >= CONNECTIONS / 2
     });

@@ -35,7 +35,7 @@ fn ruleset(hosts: &Hosts) -> String {
 /// Returns the number of connections that the process has split so far.
 fn split(state: &AgentState) -> u64 {
     let process = state.split.as_ref().unwrap().process.as_ref();
-    process.unwrap().totals.split
+    process.unwrap().done.totals.split
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Dupack {
             return Err(error.into());
         }
         if self.json {
-            print(running.status().total(), true)?;
+            print(running.status().done.total(), true)?;
         } else {
             outln!(
                 "{}: duplicate ACKs to flows that are silent for {} ms and longer than their path explains",
@@ -81,7 +81,7 @@ impl Dupack {
         while !stops() {
             thread::sleep(running.walk()?);
         }
-        print(running.status().total(), self.json)?;
+        print(running.status().done.total(), self.json)?;
         Ok(true)
     }
 
@@ -143,12 +143,13 @@ fn print_status(status: &Status, json: bool) -> Result<()> {
         outln!("{}", serde_json::to_string(status)?);
         return Ok(());
     }
+    let Status { setup, done, .. } = status;
     for PortSetup {
         name,
         least_us,
         short_tails_us,
         ..
-    } in &status.setup.ports
+    } in &setup.ports
     {
         let ms = |us: u64| us as f64 / 1000.0;
         let short = short_tails_us.map_or_else(String::new, |us| {
@@ -157,12 +158,12 @@ fn print_status(status: &Status, json: bool) -> Result<()> {
                 ms(us)
             )
         });
-        let done = match (status.refused.get(name), status.counts.get(name)) {
+        let result = match (done.refused.get(name), done.counts.get(name)) {
             (Some(why), _) => format!("none, because {why}"),
             (None, counts) => in_words(counts.copied().unwrap_or_default()),
         };
         outln!(
-            "{name}: after {} ms of silence{short}: {done}",
+            "{name}: after {} ms of silence{short}: {result}",
             ms(*least_us)
         );
     }

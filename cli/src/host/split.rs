@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use uc_split::{CAVEAT, Limits, PortRange, Setup, Split as Running, SplitError, Status, clean};
+use uc_split::{CAVEAT, Limits, PortRange, Setup, SingleError, Split as Running, Status, clean};
 
 use crate::host::tasks::tasks_on_stdin;
 use crate::research::batch::cancel_on_signal;
@@ -133,7 +133,7 @@ impl Split {
 
     fn clean_up(&self) -> Result<bool> {
         match Status::ask() {
-            Err(SplitError::Nobody) => {}
+            Err(SingleError::Nobody { .. }) => {}
             Ok(status) => anyhow::bail!(
                 "`uc split` (process {}) runs here and uses its table and route: end it first",
                 status.pid
@@ -181,7 +181,7 @@ fn print(status: &Status, json: bool) -> Result<()> {
         outln!("{}", serde_json::to_string(status)?);
         return Ok(());
     }
-    let (setup, totals) = (&status.setup, &status.totals);
+    let (setup, totals) = (&status.setup, &status.done.totals);
     let ports: Vec<String> = setup.tcp_ports.iter().map(PortRange::to_string).collect();
     let ports = match ports.as_slice() {
         [] => "all TCP ports".into(),
@@ -202,7 +202,7 @@ fn print(status: &Status, json: bool) -> Result<()> {
     outln!(
         "connections: {} open of {}; {} split, {} closed by both ends, {} reset, {} refused, {} too many",
         totals.open,
-        status.limits.connections_max,
+        status.done.limits.connections_max,
         totals.split,
         totals.orderly,
         totals.reset,

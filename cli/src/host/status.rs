@@ -118,7 +118,7 @@ fn dupack(dupack: &DupackState) -> String {
     let Some(process) = &dupack.process else {
         return format!("{ports}: guests wait for their timers");
     };
-    let total = process.total();
+    let total = process.done.total();
     let unknown = match total.unknown_guests {
         0 => String::new(),
         rounds => format!("; {rounds} rounds for guests of unknown address"),
@@ -145,7 +145,7 @@ fn split(split: &SplitState) -> String {
     let Some(process) = &split.process else {
         return format!("{ports}: new connections pass unsplit");
     };
-    let (setup, totals) = (&process.setup, &process.totals);
+    let (setup, totals) = (&process.setup, &process.done.totals);
     let control = setup.congestion_control.as_deref();
     let control = control.unwrap_or("the host's congestion control");
     let by = match split.ports.is_empty() {

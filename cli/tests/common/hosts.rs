@@ -77,6 +77,15 @@ impl Hosts {
     }
 }
 
+/// A policy with law `ecn` in which these keys are those of port0's tenant, and those of port1's.
+pub fn policy(red: &str, blue: &str) -> String {
+    format!(
+        "[defaults]\nlaw = \"ecn\"\n\n\
+         [[tenant]]\nname = \"red\"\nports = \"port0\"\n{red}\n\n\
+         [[tenant]]\nname = \"blue\"\nports = \"port1\"\n{blue}\n"
+    )
+}
+
 /// Checks that bytes pass both ways.
 pub fn pass(ends: &(TcpStream, TcpStream)) {
     for (mut from, mut to) in [(&ends.0, &ends.1), (&ends.1, &ends.0)] {

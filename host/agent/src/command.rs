@@ -7,13 +7,12 @@
 //! starts it again after a pause. If it does not answer for half a minute, the agent kills it.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::io::Write;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use uc_client::state::CommandState;
+use uc_single::{SingleError, Status, Task};
 
 use crate::process::Process;
 
@@ -26,52 +25,34 @@ const SOON: Duration = Duration::from_secs(5);
 /// Silence after which a process is killed.
 const SILENT_MOST: Duration = Duration::from_secs(30);
 
-/// A command whose process the agent runs.
-pub trait Command {
-    /// The command, for messages.
-    const NAME: &'static str;
-    /// Arguments with which the agent starts it.
-    const ARGUMENTS: &'static [&'static str];
-    /// Task of the process; the default is to do nothing.
-    type Task: Clone + Debug + Default + PartialEq + Serialize;
-    /// Answer of the process: its status.
-    type Status: Clone + Debug;
-
-    /// Asks the process that has the command's place; `None` if none answers.
-    fn ask() -> Option<Self::Status>;
-
-    /// Returns the ID of the process that answered.
-    fn pid(status: &Self::Status) -> u32;
-
-    /// Returns the task that this process does.
-    fn task(status: &Self::Status) -> &Self::Task;
-
-    /// Returns whether the process may end, because nothing is left of its earlier tasks.
-    fn is_idle(status: &Self::Status) -> bool;
-}
+/// Argument with which a command reads its task, and each new one, from standard input.
+const BY_TASKS: &str = "--settings-on-stdin";
 
 /// The process of a command, whether it runs or not.
 #[derive(Debug)]
-pub struct Running<C: Command> {
+pub struct Running<T: Task> {
     process: Process,
     stdin: Option<ChildStdin>,
     /// The newest task: the process has it, or gets it when it starts.
-    told: C::Task,
+    told: T,
     told_at: Instant,
     /// The last answer of the process, and the time since which an answer is awaited.
-    said: Option<C::Status>,
+    said: Option<Said<T>>,
     heard: Instant,
     /// Error, if another process has the place.
     taken: Option<String>,
 }
 
-impl<C: Command> Running<C> {
+/// The answer of a process.
+type Said<T> = Status<T, <T as Task>::Done>;
+
+impl<T: Task> Running<T> {
     /// Creates the process of a command, which has not started.
     pub fn new() -> Self {
         Self {
-            process: Process::new(C::NAME),
+            process: Process::new(T::COMMAND),
             stdin: None,
-            told: C::Task::default(),
+            told: T::default(),
             told_at: Instant::now(),
             said: None,
             heard: Instant::now(),
@@ -80,12 +61,12 @@ impl<C: Command> Running<C> {
     }
 
     /// Returns the newest task of the process.
-    pub fn told(&self) -> &C::Task {
+    pub fn told(&self) -> &T {
         &self.told
     }
 
     fn is_wanted(&self) -> bool {
-        self.told != C::Task::default()
+        self.told != T::default()
     }
 
     /// Returns the longest time between two calls of [`Running::look_after`].
@@ -98,7 +79,7 @@ impl<C: Command> Running<C> {
     }
 
     /// Gives the process a task.
-    pub fn tell(&mut self, task: C::Task) {
+    pub fn tell(&mut self, task: T) {
         if task == self.told {
             return;
         }
@@ -116,7 +97,7 @@ impl<C: Command> Running<C> {
         else {
             return;
         };
-        let (command, pid) = (C::NAME, self.process.pid());
+        let (command, pid) = (T::COMMAND, self.process.pid());
         tracing::info!(command, pid, task = line, "a command has another task");
         line.push('\n');
         let _written = stdin.write_all(line.as_bytes());
@@ -128,7 +109,7 @@ impl<C: Command> Running<C> {
         if is_due && self.is_wanted() {
             (self.heard, self.told_at) = (Instant::now(), Instant::now());
             self.stdin = self.process.start(|command| {
-                command.args(C::ARGUMENTS);
+                command.args(T::COMMAND.split(' ').skip(1)).arg(BY_TASKS);
             });
             self.write();
         }
@@ -136,10 +117,10 @@ impl<C: Command> Running<C> {
         if !self.is_wanted() && self.process.pid().is_none() {
             return;
         }
-        match C::ask() {
-            Some(status) if Some(C::pid(&status)) == self.process.pid() => {
+        match Said::<T>::ask() {
+            Ok(status) if Some(status.pid) == self.process.pid() => {
                 self.heard = Instant::now();
-                let is_undone = *C::task(&status) != self.told;
+                let is_undone = status.setup != self.told;
                 self.said = Some(status);
                 if is_undone && self.told_at.elapsed() > LOOK_EVERY {
                     // The obstacle may be gone by now, such as a busy packet filter.
@@ -147,21 +128,22 @@ impl<C: Command> Running<C> {
                     self.write();
                 }
             }
-            Some(other) => {
-                let (name, pid) = (C::NAME, C::pid(&other));
-                let taken = format!(
-                    "`{name}` (process {pid}) runs in this network namespace already: end it first"
-                );
-                self.taken = Some(taken);
+            Ok(other) => {
+                let taken = SingleError::Taken {
+                    command: T::COMMAND,
+                    pid: other.pid as i32,
+                };
+                self.taken = Some(taken.to_string());
             }
-            None if self.heard.elapsed() > SILENT_MOST => {
-                let (name, seconds) = (C::NAME, SILENT_MOST.as_secs());
+            Err(_) if self.heard.elapsed() > SILENT_MOST => {
+                let (name, seconds) = (T::COMMAND, SILENT_MOST.as_secs());
                 let why = format!("`{name}` did not answer for {seconds} s, and was killed");
                 self.process.kill(why);
             }
-            None => {}
+            Err(_) => {}
         }
-        if !self.is_wanted() && self.in_force().is_some_and(C::is_idle) {
+        let is_idle = |said: &Said<T>| T::is_idle(&said.done);
+        if !self.is_wanted() && self.in_force().is_some_and(is_idle) {
             self.end();
         }
     }
@@ -169,16 +151,16 @@ impl<C: Command> Running<C> {
     /// Ends the process.
     pub fn end(&mut self) {
         if self.process.pid().is_some() {
-            tracing::info!(command = C::NAME, "a command is ended");
+            tracing::info!(command = T::COMMAND, "a command is ended");
         }
         self.process.end();
         (self.stdin, self.said) = (None, None);
     }
 
     /// Returns the last answer of the process, if the process does its newest task.
-    pub fn in_force(&self) -> Option<&C::Status> {
+    pub fn in_force(&self) -> Option<&Said<T>> {
         let said = self.said.as_ref();
-        said.filter(|said| *C::task(said) == self.told)
+        said.filter(|said| said.setup == self.told)
     }
 
     /// Returns the state, with the ports of the task and those that this host refuses, each with the reason;
@@ -187,7 +169,7 @@ impl<C: Command> Running<C> {
         &self,
         ports: Vec<String>,
         refused: BTreeMap<String, String>,
-    ) -> Option<CommandState<C::Status>> {
+    ) -> Option<CommandState<Said<T>>> {
         if !self.is_wanted() && refused.is_empty() && self.process.pid().is_none() {
             return None;
         }

@@ -11,8 +11,8 @@ use uc_client::state::unix_s;
 use uc_client::{AgentError, AgentState};
 
 use crate::account;
+use crate::at_ports::PortCommand;
 use crate::desired::{Wanted, desired};
-use crate::dupacks::Dupacks;
 use crate::etcd;
 use crate::event::Event;
 use crate::guests::{Guests, Known};
@@ -53,7 +53,7 @@ pub struct Engine {
     ports: Ports,
     watches: Watches,
     splits: Splits,
-    dupacks: Dupacks,
+    dupacks: PortCommand<uc_dupack::PortSetup>,
     tunes: Tunes,
     /// Whether desired and actual state may differ.
     dirty: bool,
@@ -95,7 +95,7 @@ impl Engine {
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
             splits: Splits::new(),
-            dupacks: Dupacks::new(),
+            dupacks: PortCommand::new(),
             tunes: Tunes::new(),
             settings,
             shared,

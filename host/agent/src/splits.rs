@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use uc_client::state::SplitState;
-use uc_split::{PortRange, Setup, SplitError, Status, interfaces};
+use uc_split::{PortRange, Setup, SplitError, interfaces};
 
-use crate::command::{Command, Running};
+use crate::command::Running;
 use crate::desired::Wanted;
 use crate::links::Link;
 
@@ -18,38 +18,11 @@ use crate::links::Link;
 /// why it doesn't.
 type Places = BTreeMap<String, Result<String, String>>;
 
-/// `uc split`, which the agent runs.
-#[derive(Debug)]
-struct Split;
-
-impl Command for Split {
-    const NAME: &'static str = "uc split";
-    const ARGUMENTS: &'static [&'static str] = &["split", "--settings-on-stdin"];
-    type Task = Setup;
-    type Status = Status;
-
-    fn ask() -> Option<Status> {
-        Status::ask().ok()
-    }
-
-    fn pid(status: &Status) -> u32 {
-        status.pid
-    }
-
-    fn task(status: &Status) -> &Setup {
-        &status.setup
-    }
-
-    fn is_idle(status: &Status) -> bool {
-        status.totals.open == 0
-    }
-}
-
 /// The process, and what it is to split.
 #[derive(Debug)]
 pub struct Splits {
     enabled: bool,
-    running: Running<Split>,
+    running: Running<Setup>,
     /// What the policy wants.
     wanted: (Places, uc_policy::Split),
     /// Ports of the interfaces that the process was told.

@@ -69,7 +69,10 @@ fn full() -> Reading {
             dupack: Some(DupackState {
                 ports: vec!["vnet3".to_owned()],
                 process: Some(uc_dupack::Status {
-                    counts: [("vnet3".to_owned(), uc_dupack::Counts::default())].into(),
+                    done: uc_dupack::Done {
+                        counts: [("vnet3".to_owned(), uc_dupack::Counts::default())].into(),
+                        ..uc_dupack::Done::default()
+                    },
                     ..uc_dupack::Status::default()
                 }),
                 ..DupackState::default()

@@ -3,6 +3,7 @@
 use std::io;
 
 use uc_port::PortError;
+use uc_single::SingleError;
 
 /// Why a port's guest can't be sent duplicate ACKs.
 #[derive(Debug, thiserror::Error)]
@@ -27,20 +28,8 @@ pub enum DupackError {
         name: String,
     },
     /// A second process in one network namespace.
-    #[error(
-        "`uc dupack` (process {pid}) runs in this network namespace already: end it first, or have it send at \
-         these ports, too"
-    )]
-    Taken {
-        /// Number of the process.
-        pid: i32,
-    },
-    /// No process sends duplicate ACKs here.
-    #[error("no `uc dupack` runs in this network namespace; start one: uc dupack PORT")]
-    Nobody,
-    /// The status of the process can't be read.
-    #[error("the status of `uc dupack` can't be read: {0}")]
-    Status(#[source] io::Error),
+    #[error(transparent)]
+    Single(#[from] SingleError),
     /// The process may not open packet sockets.
     #[error(
         "packet sockets need CAP_NET_RAW and the address family AF_PACKET: run as root, grant the capability \

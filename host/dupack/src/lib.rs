@@ -23,7 +23,7 @@ mod wire;
 pub use error::DupackError;
 pub use running::Running;
 pub use setup::{PortSetup, Setup};
-pub use status::{Counts, Status};
+pub use status::{Counts, Done, Status};
 
 /// What the duplicate ACKs may do to a guest, in one line.
 pub const CAVEAT: &str = "on a path whose round-trip time jumps, duplicate ACKs come before the late ACKs, and \

@@ -8,7 +8,7 @@ use uc_single::Served;
 use crate::error::DupackError;
 use crate::sender::Sender;
 use crate::setup::Setup;
-use crate::status::{Status, serve, take_place};
+use crate::status::{Key, Status};
 
 /// A sender that others can ask for its status. Dropping it leaves nothing behind.
 #[derive(Debug)]
@@ -26,16 +26,16 @@ impl Running {
     /// refused, and do not affect others.
     ///
     /// # Errors
-    /// [`DupackError::Taken`], or the kernel's refusal.
+    /// [`DupackError::Single`]: another process has the place.
     pub fn start(setup: Setup) -> Result<Self, DupackError> {
-        let place = take_place()?;
+        let place = Status::take_place()?;
         let sender = Arc::new(Mutex::new(Sender::default()));
         locked(&sender).change(setup);
         let seen = Arc::clone(&sender);
-        let status = serve(place, move |flow| locked(&seen).status(flow))?;
+        let status = move |flow: Option<Key>| locked(&seen).status(flow);
         Ok(Self {
             sender,
-            _status: status,
+            _status: Status::serve(place, status)?,
         })
     }
 

@@ -11,7 +11,7 @@ use uc_port::{FlowView, PortPlan, Programs, Store, now_ns};
 use crate::error::DupackError;
 use crate::frame::frame;
 use crate::setup::{PortSetup, Setup};
-use crate::status::{Counts, Key, Status};
+use crate::status::{Counts, Done, Key, Status};
 use crate::wire::Wire;
 
 /// Shortest time from one walk to the next.
@@ -106,9 +106,7 @@ impl Sender {
     pub fn status(&self, flow: Option<Key>) -> Status {
         let refused = self.refused.iter();
         let counts = self.ports.values();
-        Status {
-            pid: std::process::id(),
-            setup: self.setup.clone(),
+        let done = Done {
             refused: refused
                 .map(|(port, error)| (port.clone(), error.to_string()))
                 .collect(),
@@ -116,7 +114,8 @@ impl Sender {
                 .map(|port| (port.name.clone(), port.counts))
                 .collect(),
             flow: flow.and_then(|flow| self.flows.get(&flow).map(|given| given.counts)),
-        }
+        };
+        Status::own(self.setup.clone(), done)
     }
 
     /// Walks through the flow table once. Returns the time until the next walk.

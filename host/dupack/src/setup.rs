@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uc_core::dupack::Policy;
+use uc_single::Ports;
 
 /// The ports at which duplicate ACKs are sent; it may change while the process runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
-    /// The ports, each once.
-    pub ports: Vec<PortSetup>,
-}
+pub type Setup = Ports<PortSetup>;
 
 /// When the flows of a port get duplicate ACKs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

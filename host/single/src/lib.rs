@@ -2,14 +2,19 @@
 //! abstract Unix socket, which the kernel frees when the process ends, however it ends. On this socket
 //! the process answers questions.
 //!
-//! - [`Place`]: takes the place, and answers.
-//! - [`ask()`]: asks the process that has it.
+//! - [`Task`]: what the process of a command is to do.
+//! - [`Ports`]: such a task for each port by itself.
+//! - [`Status`]: what it does and has done: takes the place, answers, and asks the process that has it.
+//! - `place.rs`, `ask.rs`: the socket, and its two ends.
 
 mod ask;
 mod place;
+mod ports;
+mod status;
 
-pub use ask::{AskError, ask};
-pub use place::{Place, Served, TakeError};
+pub use place::{Place, Served};
+pub use ports::{PortTask, Ports};
+pub use status::{SingleError, Status, Task};
 
 use std::io;
 use std::io::{ErrorKind, Read};

@@ -54,7 +54,7 @@ impl Place {
     ///
     /// # Errors
     /// [`TakeError`].
-    pub fn take(name: &'static str) -> Result<Self, TakeError> {
+    pub(crate) fn take(name: &'static str) -> Result<Self, TakeError> {
         match address(name).and_then(|address| UnixListener::bind_addr(&address)) {
             Ok(listener) => Ok(Self { name, listener }),
             Err(error) if error.kind() == ErrorKind::AddrInUse => match connected(name) {
@@ -71,7 +71,7 @@ impl Place {
     ///
     /// # Errors
     /// The kernel's refusal of a thread.
-    pub fn serve<Q: DeserializeOwned, A: Serialize>(
+    pub(crate) fn serve<Q: DeserializeOwned, A: Serialize>(
         self,
         answer: impl Fn(Q) -> A + Send + 'static,
     ) -> io::Result<Served> {
@@ -139,7 +139,7 @@ impl Drop for Served {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask;
+    use crate::ask::ask;
 
     #[test]
     fn one_process_has_a_place_answers_questions_and_frees_it_at_its_end() {

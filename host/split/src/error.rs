@@ -2,6 +2,8 @@
 
 use std::io;
 
+use uc_single::SingleError;
+
 /// Why connections can't be split.
 #[derive(Debug, thiserror::Error)]
 pub enum SplitError {
@@ -125,17 +127,8 @@ pub enum SplitError {
     #[error("this kernel lacks Multipath TCP: it needs CONFIG_MPTCP, since Linux 5.6")]
     MptcpMissing,
     /// A second process can't split in one network namespace.
-    #[error("`uc split` (process {pid}) runs in this network namespace already: end it first")]
-    Taken {
-        /// The process.
-        pid: String,
-    },
-    /// No process splits here.
-    #[error("no `uc split` runs in this network namespace; start one: uc split PORT")]
-    Nobody,
-    /// The status of the process can't be read.
-    #[error("the status of `uc split` can't be read: {0}")]
-    Status(#[source] io::Error),
+    #[error(transparent)]
+    Single(#[from] SingleError),
     /// A resource of the kernel is missing.
     #[error("could not {action}: {source}")]
     Resource {

@@ -18,7 +18,7 @@ use crate::rules::Rules;
 use crate::setup::{Current, Limits, Setup};
 use crate::side::Side;
 use crate::sockets;
-use crate::status::{Status, serve, take_place};
+use crate::status::{Done, Status};
 use crate::worker::{Listener, Worker};
 
 /// Interval at which the end of a drain is looked for.
@@ -46,7 +46,7 @@ impl Split {
     /// The precondition that does not hold, or what the kernel refuses; nothing is left then.
     pub fn start(setup: Setup, limits: Limits) -> Result<Self, SplitError> {
         let has_ipv6 = check(&setup)?;
-        let place = take_place()?;
+        let place = Status::take_place()?;
         let (listeners, ports) = listeners(limits.threads, has_ipv6)
             .map_err(|error| SplitError::resource("listen for connections", error))?;
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
@@ -66,11 +66,12 @@ impl Split {
         let rules = Rules::install(rules, ports, has_ipv6)?;
         let (of, may) = (Arc::clone(&setup), limits.clone());
         let (seen, open) = (Arc::clone(&counts), Arc::clone(&quota));
-        let tell = move || {
+        let tell = move |()| {
             let setup = Setup::clone(&of.get());
-            Status::new(setup, may.clone(), seen.totals(open.taken()))
+            let (limits, totals) = (may.clone(), seen.totals(open.taken()));
+            Status::own(setup, Done { limits, totals })
         };
-        let status = serve(place, tell)?;
+        let status = Status::serve(place, tell)?;
         let spawn = |worker: Worker| {
             thread::Builder::new()
                 .name("uc-split".into())
@@ -101,8 +102,11 @@ impl Split {
 
     /// Returns what is split, and how much was.
     pub fn status(&self) -> Status {
-        let totals = self.counts.totals(self.quota.taken());
-        Status::new(Setup::clone(&self.setup.get()), self.limits.clone(), totals)
+        let done = Done {
+            limits: self.limits.clone(),
+            totals: self.counts.totals(self.quota.taken()),
+        };
+        Status::own(Setup::clone(&self.setup.get()), done)
     }
 
     /// Splits new connections by this setup, without checking it; those that are split go on as they are.

@@ -18,7 +18,7 @@ pub struct DupackBy {
 /// Returns what the host sent for the flow; `None` if it sent nothing, or no `uc dupack` answers.
 pub fn of(flow: &FlowView) -> Option<DupackBy> {
     let flow = (flow.ifindex, flow.guest, flow.remote);
-    let counts = Status::ask_about(Some(flow)).ok()?.flow?;
+    let counts = Status::ask_about(&Some(flow)).ok()?.done.flow?;
     (counts.rounds > 0).then_some(DupackBy {
         duplicate_acks: counts.duplicate_acks,
         rounds: counts.rounds,

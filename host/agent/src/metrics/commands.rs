@@ -43,7 +43,7 @@ pub(super) fn split_starts(reading: &Reading) -> Vec<Row> {
 fn by_totals(reading: &Reading, rows: impl FnOnce(&Totals) -> Vec<Row>) -> Vec<Row> {
     let process = |split: &SplitState| split.process.clone();
     let process = reading.state.split.as_ref().and_then(process);
-    process.map_or_else(Vec::new, |process| rows(&process.totals))
+    process.map_or_else(Vec::new, |process| rows(&process.done.totals))
 }
 
 /// Returns the number of connections that are split now.
@@ -99,7 +99,7 @@ fn by_counts<const N: usize>(
     };
     let mut rows = Vec::new();
     for port in &reading.state.ports {
-        let counts = process.counts.get(&port.name);
+        let counts = process.done.counts.get(&port.name);
         for (result, value) in counts.into_iter().flat_map(&samples) {
             let mut labels = whose(reading, port.ifindex);
             labels.extend(result.map(|result| ("result", result.to_owned())));

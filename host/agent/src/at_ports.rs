@@ -1,0 +1,87 @@
+//! The ports at which a command works, each by itself: if it can't work at one, it does at the others, and tries
+//! again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uc_client::state::CommandState;
+use uc_single::{PortTask, Ports, Status};
+
+use crate::command::Running;
+use crate::desired::Wanted;
+
+/// A task at a port, as the policy wants it.
+pub trait AtPort: PortTask {
+    /// What a port lacks at which the process can't do it, for the log.
+    const LACK: &'static str;
+
+    /// Returns the task at the port with this index; `None`: the policy wants nothing there.
+    fn of(ifindex: u32, port: &Wanted) -> Option<Self>;
+}
+
+/// The process, and the ports at which it works. If it ends, the ports' programs go on, and it is started again.
+#[derive(Debug)]
+pub struct PortCommand<P: AtPort> {
+    enabled: bool,
+    running: Running<Ports<P>>,
+    /// Ports at which the process can't work, each with the reason.
+    refused: BTreeMap<String, String>,
+}
+
+impl<P: AtPort> PortCommand<P> {
+    /// Creates the command of a host, whose process has not started.
+    pub fn new() -> Self {
+        Self {
+            enabled: true,
+            running: Running::new(),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// Disables the process: an agent that does not stay cannot supervise it.
+    pub fn disable(&mut self) {
+        self.enabled = false;
+    }
+
+    /// Returns the longest time between two calls of [`PortCommand::look_after`].
+    pub fn interval(&self) -> Duration {
+        self.running.interval()
+    }
+
+    /// Has the process work at these ports from now on.
+    pub fn want(&mut self, desired: &BTreeMap<u32, Wanted>) {
+        if self.enabled {
+            let wanted = desired.iter().filter(|(_, port)| !port.held);
+            let wanted = wanted.filter_map(|(ifindex, port)| P::of(*ifindex, port));
+            let ports = wanted.collect();
+            self.running.tell(Ports { ports });
+        }
+    }
+
+    /// Starts the process when it is due, asks for its status, and ends it when it has nothing to do.
+    pub fn look_after(&mut self) {
+        self.running.look_after();
+        let said = self.running.in_force();
+        let refused = said.map(|said| P::refused(&said.done).clone());
+        let refused = refused.unwrap_or_default();
+        if refused != self.refused {
+            for (port, why) in &refused {
+                tracing::error!(port, why, "{}", P::LACK);
+            }
+            self.refused = refused;
+        }
+    }
+
+    /// Ends the process.
+    pub fn end(&mut self) {
+        self.running.end();
+    }
+
+    /// Returns the state; `None` if the process works at no port and is to work at none.
+    pub fn state(&self) -> Option<CommandState<Status<Ports<P>, P::Done>>> {
+        let ports = self.running.told().ports.iter();
+        let ports = ports.map(|port| port.name().to_owned());
+        let ports = ports.filter(|port| !self.refused.contains_key(port));
+        self.running.state(ports.collect(), self.refused.clone())
+    }
+}

@@ -1,0 +1,44 @@
+//! Tasks that consist of one for each port: what can't be done at one is done at the others, and tried again.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::status::Task;
+
+/// What a command is to do at a port.
+pub trait PortTask: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
+    /// As [`Task::COMMAND`].
+    const COMMAND: &'static str;
+    /// As [`Task::PLACE`].
+    const PLACE: &'static str;
+    /// As [`Task::Done`].
+    type Done: Clone + Debug + Serialize + DeserializeOwned;
+
+    /// Returns the name of the port.
+    fn name(&self) -> &str;
+
+    /// Returns the ports at which the process can't do its task, each with the reason and the remedy.
+    fn refused(done: &Self::Done) -> &BTreeMap<String, String>;
+}
+
+/// What a command is to do at ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports<P> {
+    /// The ports, each once.
+    pub ports: Vec<P>,
+}
+
+impl<P> Default for Ports<P> {
+    fn default() -> Self {
+        Self { ports: Vec::new() }
+    }
+}
+
+impl<P: PortTask> Task for Ports<P> {
+    const COMMAND: &'static str = P::COMMAND;
+    const PLACE: &'static str = P::PLACE;
+    type Done = P::Done;
+}
