@@ -5,6 +5,7 @@
 mod apart;
 mod commands;
 mod listen;
+mod ports;
 mod reading;
 mod rows;
 mod serve;

@@ -1,13 +1,13 @@
 //! The table of metrics, with which docs/seeing.md, the dashboard and the exposition agree.
 
 use uc_client::AgentState;
-use uc_client::state::{CanaryStage, EtcdState, PolicySource, PortState};
-use uc_core::Reason;
-use uc_port::{Direction, PortView};
+use uc_client::state::{CanaryStage, EtcdState, PolicySource};
+use uc_port::PortView;
 
 use super::commands;
+use super::ports::{by_plan, by_port, port_packets, port_seen};
 use super::reading::{Kernel, Reading};
-use super::rows::{Row, labelled, one, whose};
+use super::rows::{Row, labelled, one};
 use super::tunes;
 
 /// The type of a metric.
@@ -32,70 +32,6 @@ pub struct Metric {
     pub labels: &'static [&'static str],
     /// Computes the samples from a reading.
     pub rows: fn(&Reading) -> Vec<Row>,
-}
-
-/// Returns a sample for each port of the policy.
-fn by_port(reading: &Reading, value: fn(&PortState) -> u64) -> Vec<Row> {
-    let row = |port: &PortState| Row {
-        labels: vec![
-            ("port", port.name.clone()),
-            ("tenant", port.tenant.clone().unwrap_or_default()),
-        ],
-        value: value(port),
-    };
-    reading.state.ports.iter().map(row).collect()
-}
-
-/// Returns a sample for each port that has a plan, labelled by the agent's name and tenant of it.
-fn by_plan(reading: &Reading, value: fn(&PortView) -> u64) -> Vec<Row> {
-    let ports = reading.kernel.iter().flat_map(|kernel| &kernel.ports);
-    ports
-        .map(|port| Row {
-            labels: whose(reading, port.ifindex),
-            value: value(port),
-        })
-        .collect()
-}
-
-/// Returns the outcome of packets that were counted under this reason.
-fn outcome(reason: Reason) -> &'static str {
-    match reason {
-        reason if reason.is_under_law() => "translated",
-        reason if reason.drops() => "dropped",
-        _ => "passed",
-    }
-}
-
-fn port_packets(reading: &Reading) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for port in reading.kernel.iter().flat_map(|kernel| &kernel.ports) {
-        for what in ["translated", "passed", "dropped"] {
-            let counted = port.counters.iter();
-            let own = counted.filter(|(reason, _)| outcome(*reason) == what);
-            let mut labels = whose(reading, port.ifindex);
-            labels.push(("outcome", what.to_owned()));
-            rows.push(Row {
-                labels,
-                value: own.map(|(_, packets)| packets).sum(),
-            });
-        }
-    }
-    rows
-}
-
-fn port_seen(reading: &Reading) -> Vec<Row> {
-    let ports = reading.kernel.iter().flat_map(|kernel| &kernel.ports);
-    let row = |port: &PortView, direction: Direction| {
-        let mut labels = whose(reading, port.ifindex);
-        labels.push(("direction", direction.label().to_owned()));
-        Row {
-            labels,
-            value: port.counters.seen(direction),
-        }
-    };
-    ports
-        .flat_map(|port| Direction::BOTH.map(|direction| row(port, direction)))
-        .collect()
 }
 
 fn by_kernel(reading: &Reading, value: fn(&Kernel) -> u64) -> Vec<Row> {
