@@ -1,14 +1,11 @@
 //! `dupack`: whether and when the host sends a port's guests duplicate ACKs.
 
-use std::fmt;
-
 use schemars::JsonSchema;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use uc_words::units::Nanos;
 
 use crate::fault::Faults;
+use crate::switch::{Settings, Switch};
 
 /// Range of the shortest silence.
 const LEAST: (Nanos, Nanos) = (Nanos::from_millis(1), LONGEST);
@@ -16,14 +13,7 @@ const LEAST: (Nanos, Nanos) = (Nanos::from_millis(1), LONGEST);
 const LONGEST: Nanos = Nanos::from_secs(10);
 
 /// `dupack = true`, or a table with settings.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum DupackKey {
-    /// Whether duplicate ACKs are sent, by the usual settings.
-    Is(bool),
-    /// Duplicate ACKs are sent by these settings.
-    By(DupackTable),
-}
+pub type DupackKey = Switch<DupackTable>;
 
 /// `dupack = { … }`: when flows get duplicate ACKs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +26,10 @@ pub struct DupackTable {
     /// most 10s. If absent, as many as the segments could cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_tails: Option<Nanos>,
+}
+
+impl Settings for DupackTable {
+    const EXAMPLE: &'static str = "{ least = \"5ms\" }";
 }
 
 /// When the flows of a port get duplicate ACKs of the host.
@@ -88,30 +82,5 @@ impl DupackKey {
                 short_tails: table.short_tails,
             }),
         }
-    }
-}
-
-/// Reads a boolean or a table.
-struct KeyVisitor;
-
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = DupackKey;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("true, false, or a table such as { least = \"5ms\" }")
-    }
-
-    fn visit_bool<E: de::Error>(self, is: bool) -> Result<DupackKey, E> {
-        Ok(DupackKey::Is(is))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<DupackKey, A::Error> {
-        DupackTable::deserialize(MapAccessDeserializer::new(map)).map(DupackKey::By)
-    }
-}
-
-impl<'de> Deserialize<'de> for DupackKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(KeyVisitor)
     }
 }
