@@ -3,6 +3,7 @@
 use std::io;
 
 use uc_port::PortError;
+use uc_single::SingleError;
 
 /// Why a port's packets can't be held.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +43,22 @@ pub enum HoldError {
         /// Name of the interface.
         name: String,
     },
+    /// A command that excludes this one works at the port.
+    #[error("{why}")]
+    Reserved {
+        /// The command, and the remedy.
+        why: String,
+    },
+    /// A second process of the agent in one network namespace.
+    #[error(transparent)]
+    Single(#[from] SingleError),
     /// All interfaces are gone.
     #[error("no port is left: the interfaces are gone; start `uc hold` again when they are back")]
     NoPorts,
     /// The process may not open packet sockets.
     #[error(
-        "CAP_NET_RAW and CAP_NET_ADMIN are missing: run as root, or grant them to the program with setcap"
+        "CAP_NET_RAW and CAP_NET_ADMIN, or the address family AF_PACKET, are missing: run as root, grant them to the \
+         program with setcap, or put watch.conf into the service's folder (docs/install.md)"
     )]
     Capability,
     /// The kernel refused something.
@@ -67,7 +78,7 @@ impl HoldError {
     /// Creates an error from the kernel's refusal of `action`.
     pub(crate) fn kernel(action: impl Into<String>, source: io::Error) -> Self {
         match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::Capability,
+            Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT) => Self::Capability,
             _ => Self::Kernel {
                 action: action.into(),
                 source,

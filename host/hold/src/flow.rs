@@ -1,5 +1,7 @@
 //! The key of a flow at a port, as the programs' maps have it.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use zerocopy::IntoBytes;
 
 use crate::layout::uc_key;
@@ -15,8 +17,27 @@ impl From<uc_key> for Flow {
 }
 
 impl Flow {
+    /// Returns the flow at the port with this index between these ends.
+    pub fn of(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> Self {
+        Self(uc_key {
+            ifindex,
+            guest_port: guest.port().to_be(),
+            remote_port: remote.port().to_be(),
+            guest: mapped(guest.ip()).octets(),
+            remote: mapped(remote.ip()).octets(),
+        })
+    }
+
     /// Returns the key as the maps have it.
     pub fn key(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+}
+
+/// Returns an address as keys have it.
+fn mapped(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
     }
 }

@@ -19,14 +19,18 @@ use uc_port::now_ns;
 
 use crate::counts::Counts;
 use crate::error::HoldError;
+use crate::flow::Flow;
 use crate::laws::Laws;
 use crate::port::Port;
 use crate::programs::Programs;
+use crate::status::{HeldFlow, Key};
 use crate::turns::take_of_each;
 
 /// Interval of the heartbeat, and the time for which one heartbeat is valid.
 const BEAT_NS: u64 = 10_000_000;
 const ALIVE_NS: u64 = 50_000_000;
+/// Packets that are taken at once of a port that is given back.
+const TAKEN_AT_ONCE: usize = 64;
 /// Interval at which the ports are checked.
 const CHECK_NS: u64 = 1_000_000_000;
 /// Nice value of the process: before all ordinary ones, but not before the kernel's packet threads on
@@ -58,31 +62,78 @@ impl Holder {
     /// # Errors
     /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
     pub fn start(names: &[String], settings: Settings) -> Result<Self, HoldError> {
-        let programs = Rc::new(Programs::load()?);
-        let laws = settings.buffer.map(|_| Laws::open().map(Rc::new));
-        let laws = laws.transpose()?;
-        let mut ports = Vec::new();
+        let mut holder = Self::new()?;
         for (at, name) in names.iter().enumerate() {
             if !names[..at].contains(name) {
-                ports.push(Port::open(&programs, laws.as_ref(), name, settings)?);
+                holder.add(name, settings)?;
             }
         }
-        let ports = ports.into_iter().map(serve);
-        let ports = ports.collect::<Result<Vec<Served>, HoldError>>()?;
+        holder.beat()?;
+        Ok(holder)
+    }
+
+    /// Loads the programs, which are at no port yet.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn new() -> Result<Self, HoldError> {
+        let programs = Rc::new(Programs::load()?);
         be_prompt();
-        for Served { port, .. } in &ports {
-            port.borrow_mut().attach()?;
-        }
         let now = now_ns();
-        programs.be_alive(ALIVE_NS)?;
         Ok(Self {
             programs,
-            laws,
-            ports,
+            laws: None,
+            ports: Vec::new(),
             beat_ns: now,
             checked_ns: now,
             counts: Counts::default(),
         })
+    }
+
+    /// Takes a port of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
+    pub fn add(&mut self, name: &str, settings: Settings) -> Result<(), HoldError> {
+        let laws = settings.buffer.map(|_| self.laws()).transpose()?;
+        let port = Port::open(&self.programs, laws.as_ref(), name, settings)?;
+        let ifindex = port.ifindex();
+        let served = serve(port)?;
+        if let Err(error) = served.port.borrow_mut().attach() {
+            self.programs.forget_port(ifindex);
+            return Err(error);
+        }
+        self.ports.push(served);
+        Ok(())
+    }
+
+    /// Returns the laws of the ports, as they are now.
+    fn laws(&mut self) -> Result<Rc<Laws>, HoldError> {
+        if let Some(laws) = &self.laws {
+            laws.reopen();
+            return Ok(Rc::clone(laws));
+        }
+        let laws = Rc::new(Laws::open()?);
+        self.laws = Some(Rc::clone(&laws));
+        Ok(laws)
+    }
+
+    /// Gives a port back, if the process has it: its packets pass, and what is held of them is sent in order.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn remove(&mut self, ifindex: u32) -> Result<(), HoldError> {
+        let is_it = |served: &Served| served.port.borrow().ifindex() == ifindex;
+        let Some(at) = self.ports.iter().position(is_it) else {
+            return Ok(());
+        };
+        self.programs.pass_at(ifindex);
+        let served = self.ports.remove(at);
+        while take_from(&served, TAKEN_AT_ONCE)? >= TAKEN_AT_ONCE {}
+        served.port.borrow_mut().release(now_ns());
+        self.counts += served.port.borrow().counts();
+        self.programs.forget_port(ifindex);
+        Ok(())
     }
 
     /// Waits for packets, at most until the next heartbeat, and does all that is due.
@@ -99,8 +150,7 @@ impl Holder {
             now = now_ns();
         }
         if now >= self.beat_ns + BEAT_NS {
-            self.programs.be_alive(ALIVE_NS)?;
-            self.beat_ns = now;
+            self.beat()?;
             for Served { port, .. } in &self.ports {
                 port.borrow_mut().sweep(now);
             }
@@ -120,15 +170,19 @@ impl Holder {
         Ok(())
     }
 
+    /// Renews the heartbeat: until it is old, packets are handed over.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn beat(&mut self) -> Result<(), HoldError> {
+        self.programs.be_alive(ALIVE_NS)?;
+        self.beat_ns = now_ns();
+        Ok(())
+    }
+
     /// Takes some packets of each port, and sends what is due. Returns whether there may be more.
     fn take(&self) -> Result<bool, HoldError> {
-        let is_more = take_of_each(&self.ports, |served, most| {
-            let taken = served.ring.consume_raw_n(most);
-            usize::try_from(taken).map_err(|_| {
-                let error = std::io::Error::from_raw_os_error(-taken);
-                HoldError::kernel("take packets from a ring", error)
-            })
-        })?;
+        let is_more = take_of_each(&self.ports, take_from)?;
         let now = now_ns();
         for Served { port, .. } in &self.ports {
             port.borrow_mut().send_due(now);
@@ -145,25 +199,29 @@ impl Holder {
         Ok(())
     }
 
-    /// Drops ports whose interfaces are gone, and finds the laws that are in force now.
+    /// Gives ports back whose interfaces are gone or that can't be held any more, and finds the laws that are in
+    /// force now.
     fn check(&mut self) -> Result<(), HoldError> {
         if let Some(laws) = &self.laws {
             laws.reopen();
         }
-        let mut at = 0;
+        let (mut at, mut failed) = (0, None);
         while let Some(Served { port, .. }) = self.ports.get(at) {
-            if port.borrow().check()? {
-                at += 1;
-            } else {
-                port.borrow_mut().release(now_ns());
-                self.counts += port.borrow().counts();
-                port.borrow_mut().detach();
-                self.ports.remove(at);
+            let ifindex = port.borrow().ifindex();
+            let is_there = port.borrow().check();
+            match is_there {
+                Ok(true) => at += 1,
+                Ok(false) => self.remove(ifindex)?,
+                Err(error) => {
+                    self.remove(ifindex)?;
+                    failed = Some(error);
+                }
             }
         }
-        match self.ports.is_empty() {
-            true => Err(HoldError::NoPorts),
-            false => Ok(()),
+        match failed {
+            Some(error) => Err(error),
+            None if self.ports.is_empty() => Err(HoldError::NoPorts),
+            None => Ok(()),
         }
     }
 
@@ -196,6 +254,22 @@ impl Holder {
         Ok(all)
     }
 
+    /// Returns what was done at a port since the process has it; `None`: it has not.
+    pub fn counts_at(&self, ifindex: u32) -> Option<Counts> {
+        self.port(ifindex).map(|port| port.borrow().counts())
+    }
+
+    /// Returns what is held of a flow; `None`: its packets pass.
+    pub fn held(&self, (ifindex, guest, remote): Key) -> Option<HeldFlow> {
+        let port = self.port(ifindex)?.borrow();
+        port.held(&Flow::of(ifindex, guest, remote))
+    }
+
+    fn port(&self, ifindex: u32) -> Option<&RefCell<Port>> {
+        let mut ports = self.ports.iter().map(|served| &*served.port);
+        ports.find(|port| port.borrow().ifindex() == ifindex)
+    }
+
     /// Makes packets pass from now on, sends all waiting ACKs in order, and detaches the programs. Returns
     /// what was done since the start.
     ///
@@ -209,6 +283,15 @@ impl Holder {
         self.release()?;
         self.counts()
     }
+}
+
+/// Takes at most so many packets of a port; returns how many it took.
+fn take_from(served: &Served, most: usize) -> Result<usize, HoldError> {
+    let taken = served.ring.consume_raw_n(most);
+    usize::try_from(taken).map_err(|_| {
+        let error = std::io::Error::from_raw_os_error(-taken);
+        HoldError::kernel("take packets from a ring", error)
+    })
 }
 
 /// Takes what is handed over in a port's ring.

@@ -12,6 +12,7 @@
 //!   packet sockets.
 //! - `frame`, `made`, `piece`: a packet in memory; what is made of it; one segment of it.
 //! - `port`, `turns`, [`holder`]: one port; each in its turn; the process with all of them.
+//! - [`setup`], [`status`], [`running`]: what an agent tells the process; what it answers; one whose ports change.
 
 mod counts;
 mod error;
@@ -24,8 +25,11 @@ mod newest;
 mod piece;
 mod port;
 mod programs;
+pub mod running;
 #[cfg(test)]
 mod samples;
+pub mod setup;
+pub mod status;
 mod table;
 mod turns;
 mod wire;
@@ -33,6 +37,9 @@ mod wire;
 pub use counts::Counts;
 pub use error::HoldError;
 pub use holder::Holder;
+pub use running::Running;
+pub use setup::{PortSetup, Setup};
+pub use status::{Done, HeldFlow, Status};
 pub use uc_hold::{Buffer, Settings};
 
 /// Caution that `uc hold` prints at its start, in one line.

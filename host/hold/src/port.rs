@@ -1,5 +1,6 @@
 //! One port: what its programs hand over goes to its hold, and what the hold returns goes to the wire.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::rc::Rc;
 
@@ -18,6 +19,7 @@ use crate::laws::Laws;
 use crate::layout::uc_hold_head;
 use crate::piece::{Joined, Piece};
 use crate::programs::{Attached, PortMaps, Programs};
+use crate::status::HeldFlow;
 use crate::wire::Wire;
 
 const SYN_ACK: u8 = flags::SYN | flags::ACK;
@@ -51,6 +53,9 @@ pub struct Port {
     maps: PortMaps,
     wire: Wire,
     counts: Counts,
+    is_paced: bool,
+    /// Retransmissions of the host, by flow.
+    retransmits: BTreeMap<Flow, u64>,
     attached: Option<Attached>,
     _claim: File,
 }
@@ -86,6 +91,8 @@ impl Port {
             hold,
             wire,
             counts: Counts::default(),
+            is_paced: settings.pace,
+            retransmits: BTreeMap::new(),
             attached: None,
             _claim: claim,
         })
@@ -100,10 +107,18 @@ impl Port {
         Ok(())
     }
 
-    /// Detaches the programs, and forgets all flows.
-    pub fn detach(&mut self) {
-        self.attached = None;
-        self.programs.forget_port(self.ifindex);
+    /// Returns the index of the interface.
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
+    /// Returns what is held of a flow; `None`: its packets pass.
+    pub fn held(&self, flow: &Flow) -> Option<HeldFlow> {
+        self.hold.knows(flow).then(|| HeldFlow {
+            paced: self.is_paced,
+            kept: self.laws.as_ref().is_some_and(|laws| laws.translate(flow)),
+            retransmits: self.retransmits.get(flow).copied().unwrap_or_default(),
+        })
     }
 
     /// Returns the ring in which the programs hand packets over.
@@ -233,6 +248,7 @@ impl Port {
     fn remove_forgotten(&mut self) {
         for flow in self.hold.forgotten() {
             self.maps.table.remove(&flow);
+            self.retransmits.remove(&flow);
         }
     }
 
@@ -244,6 +260,7 @@ impl Port {
 
     fn send_to_network(&mut self, piece: &Piece) {
         let mut frame = piece.to_frame();
+        *self.retransmits.entry(piece.flow()).or_default() += 1;
         if let Some(newest) = self.maps.table.newest(&piece.flow()) {
             newest.write(&mut frame);
         }

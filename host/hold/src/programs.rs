@@ -111,7 +111,13 @@ impl Programs {
         Ok(maps)
     }
 
-    /// Removes the maps of a port.
+    /// Makes packets of a port pass. When this returns, no program runs that could still hand one over.
+    pub fn pass_at(&self, ifindex: u32) {
+        // The kernel waits for programs that have found the ring.
+        let _gone_already = self.rings.delete(&ifindex.to_ne_bytes());
+    }
+
+    /// Removes the maps of a port, by which the programs know the process's own frames, too.
     pub fn forget_port(&self, ifindex: u32) {
         for map in [&self.rings, &self.tables, &self.ports] {
             let _gone_already = map.delete(&ifindex.to_ne_bytes());
