@@ -10,7 +10,7 @@ use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
 use uc_policy::trusted;
 use uc_policy::{
-    Cgroups, Dupack, Fault, Planned, Policy, PolicyError, Rule, Split, Treatment, Tune,
+    Cgroups, Dupack, Fault, Hold, Planned, Policy, PolicyError, Rule, Split, Treatment, Tune,
 };
 use uc_port::{Match, PortCoupling, Prefix, ProgramObject};
 
@@ -76,6 +76,8 @@ struct PortAnswer {
     split: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dupack: Option<Dupack>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<Hold>,
     rules: Vec<RuleAnswer>,
 }
 
@@ -218,6 +220,7 @@ impl Check {
                 strict: None,
                 split: None,
                 dupack: None,
+                hold: None,
                 rules: Vec::new(),
             });
         };
@@ -231,6 +234,7 @@ impl Check {
             strict: Some(settings.strict),
             split: Some(settings.split),
             dupack: planned.dupack,
+            hold: planned.hold,
             rules: planned
                 .rules
                 .iter()
@@ -257,6 +261,9 @@ impl Check {
                 }
                 if let Some(dupack) = &planned.dupack {
                     outln!("{}", sends(dupack));
+                }
+                if let Some(hold) = &planned.hold {
+                    outln!("{}", holds(hold));
                 }
             }
             None => outln!("{name}: not in the policy; it is left alone"),
@@ -379,6 +386,20 @@ fn sends(dupack: &Dupack) -> String {
          explains{short}; SACK and timestamps are removed from them",
         dupack.least
     )
+}
+
+/// Describes which packets of the port's guest are held.
+fn holds(hold: &Hold) -> String {
+    let pace = hold
+        .pace
+        .then(|| "ACKs are spread over a round trip".to_owned());
+    let buffer = hold.rto_min.map(|rto_min| {
+        format!(
+            "data of flows under a law is kept, and the host retransmits it with a minimum RTO of {rto_min}"
+        )
+    });
+    let held: Vec<String> = pace.into_iter().chain(buffer).collect();
+    format!("hold: {}; memory {}", held.join("; "), hold.memory)
 }
 
 /// Describes the flows of a match; conditions that accept anything are omitted.

@@ -2,6 +2,7 @@
 
 mod dupack;
 pub mod find;
+mod hold;
 mod passed;
 mod split;
 pub mod story;
@@ -128,6 +129,7 @@ impl Explain {
         story.split_by = split::of(flow.0.guest, flow.0.remote)?;
         story.split = story.split_by.is_some();
         story.dupack = dupack::of(&flow.0);
+        story.hold = hold::of(&flow.0);
         if self.json && self.follow {
             outln!("{}", serde_json::to_string(&story)?);
         } else if self.json {

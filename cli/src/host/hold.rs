@@ -1,15 +1,17 @@
 //! `uc hold`: this host holds packets of guests' connections: paced ACKs, and data that it retransmits.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::TryRecvError;
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
 use uc_hold::{Buffer, Settings};
-use uc_holder::{CAVEAT, Counts, Holder};
-use uc_split::Status;
+use uc_holder::{CAVEAT, Counts, Holder, Running};
 use uc_words::Bytes;
 
+use crate::host::tasks::tasks_on_stdin;
 use crate::research::batch::cancel_on_signal;
 
 /// Nanoseconds of a millisecond.
@@ -22,10 +24,11 @@ const MS: u64 = 1_000_000;
 /// it is stopped or killed, and leaves nothing behind: all connections go on without it. It needs Linux 6.6
 /// or newer.
 #[derive(Args)]
-#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["pace", "buffer"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true)
+    .args(["pace", "buffer", "settings_on_stdin"])))]
 pub struct Hold {
     /// Ports of the guests
-    #[arg(required = true, value_name = "PORT")]
+    #[arg(required_unless_present = "settings_on_stdin", value_name = "PORT")]
     ports: Vec<String>,
     /// Spread the ACKs to the guest over a round trip, so that the guest sends no bursts. An ACK for many
     /// segments becomes several. The port needs no law
@@ -43,6 +46,10 @@ pub struct Hold {
     /// held. The ring buffer that brings packets to this process takes up to a quarter more, at least 1 MiB
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(Settings::BYTES_MAX as u32))]
     memory: Bytes,
+    /// Read the ports and their settings as JSON from a line of standard input, and again from each further
+    /// line, until its end. The agent starts the command with this option
+    #[arg(long, hide = true, conflicts_with_all = ["ports", "pace", "buffer", "rto_min", "memory", "json"])]
+    settings_on_stdin: bool,
     /// Print the counters as a JSON object, at the start and at the end
     #[arg(long)]
     json: bool,
@@ -51,8 +58,11 @@ pub struct Hold {
 impl Hold {
     /// Holds packets until it is stopped.
     pub fn execute(self) -> Result<bool> {
-        self.check_split()?;
         let stop = cancel_on_signal()?;
+        if self.settings_on_stdin {
+            return follow(|| stop.load(Ordering::Relaxed));
+        }
+        self.check_others()?;
         let mut holder = Holder::start(&self.ports, self.settings())?;
         if self.json {
             print(holder.counts()?, true)?;
@@ -86,21 +96,70 @@ impl Hold {
         }
     }
 
-    /// Refuses a port whose connections `uc split` ends on this host.
-    fn check_split(&self) -> Result<()> {
-        let Ok(status) = Status::ask() else {
-            return Ok(());
-        };
-        let is_split = |port: &&String| status.setup.interfaces.contains(port);
-        if let Some(port) = self.ports.iter().find(is_split) {
-            bail!(
-                "port {port}: `uc split` (process {}) ends its connections on this host, so there is nothing to \
-                 hold; leave one of the two",
+    /// Refuses a port at which another command works that excludes this one.
+    fn check_others(&self) -> Result<()> {
+        let mut others = reserved();
+        if let Ok(status) = uc_holder::Status::ask() {
+            let why = format!(
+                "the agent's `uc hold` (process {}) holds its packets; change `hold` in the policy instead",
                 status.pid
             );
+            let ports = status.setup.ports.into_iter();
+            others.extend(ports.map(|port| (port.name, why.clone())));
         }
-        Ok(())
+        match self
+            .ports
+            .iter()
+            .find_map(|port| Some((port, others.get(port)?)))
+        {
+            Some((port, why)) => bail!("port {port}: {why}"),
+            None => Ok(()),
+        }
     }
+}
+
+/// Returns the ports at which another command works that excludes this one, each with the reason.
+fn reserved() -> BTreeMap<String, String> {
+    let mut reserved = BTreeMap::new();
+    if let Ok(status) = uc_split::Status::ask() {
+        let why = format!(
+            "`uc split` (process {}) ends its connections on this host, so there is nothing to hold; leave one of \
+             the two",
+            status.pid
+        );
+        let ports = status.setup.interfaces.into_iter();
+        reserved.extend(ports.map(|port| (port, why.clone())));
+    }
+    if let Ok(status) = uc_dupack::Status::ask() {
+        let why = format!(
+            "`uc dupack` (process {}) sends its guest duplicate ACKs, and both repair lost tails; leave one of the two",
+            status.pid
+        );
+        let ports = status.setup.ports.into_iter();
+        reserved.extend(ports.map(|port| (port.name, why.clone())));
+    }
+    reserved
+}
+
+/// Holds packets by the newest line of standard input, until it ends or `stops` returns true.
+fn follow(stops: impl Fn() -> bool) -> Result<bool> {
+    let setups = tasks_on_stdin();
+    let Ok(first) = setups.recv() else {
+        return Ok(true);
+    };
+    let mut running = Running::start(first?, reserved)?;
+    let mut ended = Ok(());
+    while ended.is_ok() && !stops() {
+        ended = match setups.try_recv() {
+            Ok(Ok(setup)) => running.change(setup).map_err(Into::into),
+            Ok(Err(error)) => Err(error),
+            Err(TryRecvError::Empty) => running.step().map_err(Into::into),
+            Err(TryRecvError::Disconnected) => break,
+        };
+    }
+    // Held packets are released also after an error.
+    running.finish()?;
+    ended.map(|()| true)
 }
 
 fn print(counts: Counts, json: bool) -> Result<()> {

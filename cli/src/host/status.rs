@@ -8,7 +8,8 @@ use anyhow::Result;
 use clap::Args;
 use uc_client::AgentState;
 use uc_client::state::{
-    CanaryStage, CanaryState, DupackState, EtcdState, PolicySource, SplitState, TuneState,
+    CanaryStage, CanaryState, DupackState, EtcdState, HoldState, PolicySource, SplitState,
+    TuneState,
 };
 use uc_port::Store;
 
@@ -113,6 +114,22 @@ fn named(ports: &[String]) -> String {
     }
 }
 
+fn hold(hold: &HoldState) -> String {
+    let ports = named(&hold.ports);
+    let Some(process) = &hold.process else {
+        return format!("{ports}: packets pass");
+    };
+    let of = |name| process.done.total(name);
+    format!(
+        "{ports}; {} ACKs paced, {} added; {} retransmissions of the host, {} timeouts; process {}",
+        of("acks_paced"),
+        of("acks_added"),
+        of("retransmits"),
+        of("timeouts"),
+        process.pid
+    )
+}
+
 fn dupack(dupack: &DupackState) -> String {
     let ports = named(&dupack.ports);
     let Some(process) = &dupack.process else {
@@ -182,6 +199,9 @@ fn print_report(report: &Report) {
             }
             if let Some(state) = &agent.dupack {
                 outln!("dupack  {}", dupack(state));
+            }
+            if let Some(state) = &agent.hold {
+                outln!("hold    {}", hold(state));
             }
             if let Some(state) = &agent.tune {
                 outln!("tune    {}", tune(state));

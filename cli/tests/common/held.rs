@@ -27,13 +27,18 @@ pub struct Held(Process, MutexGuard<'static, ()>);
 
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Waits until no other test of this program holds packets.
+pub fn alone() -> MutexGuard<'static, ()> {
+    // A test that failed leaves nothing behind, either.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Held {
     /// Starts the command with these options, and waits until packets are held.
     pub fn start(net: &Routed, sandbox: &Sandbox, options: &[&str]) -> Self {
         let mut all = vec!["hold", "port0", "--json"];
         all.extend(options);
-        // A test that failed leaves nothing behind, either.
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = alone();
         let mut process = Process::start(sandbox.uc(&net.host, &all));
         process.says("packets");
         Self(process, alone)
@@ -70,7 +75,7 @@ impl Held {
 }
 
 /// Returns how many programs of `uc hold` the kernel has.
-fn programs() -> usize {
+pub fn programs() -> usize {
     let names = ProgInfoIter::default().map(|program| program.name);
     names
         .filter(|name| name.as_encoded_bytes().starts_with(b"uc_hold"))

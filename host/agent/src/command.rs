@@ -1,4 +1,4 @@
-//! A command that does a part of the agent's work for all ports together: `uc split` or `uc dupack`. The
+//! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack` or `uc hold`. The
 //! agent runs one process of each. The process reads its task from standard input, and a new task at each
 //! change, so a change does not restart it. It answers on the socket of its place in the network namespace
 //! (`uc-single`).

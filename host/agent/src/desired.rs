@@ -29,6 +29,8 @@ pub struct Wanted {
     pub split: bool,
     /// When its guest gets duplicate ACKs of the host; `None`: never.
     pub dupack: Option<uc_policy::Dupack>,
+    /// Which packets of its guest the host holds; `None`: none.
+    pub hold: Option<uc_policy::Hold>,
     /// Whether an operator holds it: it stays detached.
     pub held: bool,
 }
@@ -53,6 +55,7 @@ pub fn desired(
             start: planned.start,
             split: planned.settings.split,
             dupack: planned.dupack,
+            hold: planned.hold,
             held: hold.holds(&link.name),
         };
         Some((link.ifindex, wanted))

@@ -54,6 +54,7 @@ pub struct Engine {
     watches: Watches,
     splits: Splits,
     dupacks: PortCommand<uc_dupack::PortSetup>,
+    packets: PortCommand<uc_holder::PortSetup>,
     tunes: Tunes,
     /// Whether desired and actual state may differ.
     dirty: bool,
@@ -96,6 +97,7 @@ impl Engine {
             watches: Watches::new(&settings),
             splits: Splits::new(),
             dupacks: PortCommand::new(),
+            packets: PortCommand::new(),
             tunes: Tunes::new(),
             settings,
             shared,
@@ -179,6 +181,7 @@ impl Engine {
         self.watches.look_after();
         self.splits.look_after();
         self.dupacks.look_after();
+        self.packets.look_after();
         self.tunes.look_after();
         self.notify.alive();
         self.publish();
@@ -190,6 +193,7 @@ impl Engine {
         self.watches.disable();
         self.splits.disable();
         self.dupacks.disable();
+        self.packets.disable();
         self.reconcile();
         self.tunes.look_after();
         self.publish();
@@ -202,6 +206,7 @@ impl Engine {
         self.watches.end();
         self.splits.end();
         self.dupacks.end();
+        self.packets.end();
         steps::count(&mut self.rollout, &mut self.source, &self.ports);
         if self.source.is_fleet() {
             self.rollout.store();
@@ -220,6 +225,7 @@ impl Engine {
             self.watches.interval(),
             self.splits.interval(),
             self.dupacks.interval(),
+            self.packets.interval(),
             self.tunes.interval(),
         ];
         let first = until.min(alive).min(trial);
@@ -383,6 +389,7 @@ impl Engine {
         }
         self.watches.want(&desired);
         self.dupacks.want(&desired);
+        self.packets.want(&desired);
         let policy = self.source.policy().filter(|_| !self.hold.holds_all());
         self.tunes.want(policy);
         if let (Some(policy), Some(links)) = (self.source.policy(), &self.links) {
@@ -439,6 +446,7 @@ impl Engine {
         self.state.watches = self.watches.states();
         self.state.split = self.splits.state();
         self.state.dupack = self.dupacks.state();
+        self.state.hold = self.packets.state();
         self.state.tune = self.tunes.state();
         self.shared.publish(&self.state);
     }

@@ -223,6 +223,7 @@ mod tests {
                 start: None,
                 split: *split,
                 dupack: None,
+                hold: None,
                 held: false,
             };
             (*index, wanted)

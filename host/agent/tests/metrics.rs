@@ -1,13 +1,15 @@
 //! The metrics agree with their readers: Prometheus's own tool, the documentation, the dashboard.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use uc_agent::metrics::{Kernel, Kind, METRICS, Metric, Reading};
 use uc_client::AgentState;
-use uc_client::state::{DupackState, EtcdState, PortState, SplitState, TuneState, TunedGroup};
+use uc_client::state::{
+    DupackState, EtcdState, HoldState, PortState, SplitState, TuneState, TunedGroup,
+};
 use uc_core::Reason;
 use uc_core::hooks::Hooks;
 use uc_port::{Counters, Direction, PortView};
@@ -76,6 +78,17 @@ fn full() -> Reading {
                     ..uc_dupack::Status::default()
                 }),
                 ..DupackState::default()
+            }),
+            hold: Some(HoldState {
+                ports: vec!["vnet3".to_owned()],
+                process: Some(uc_holder::Status {
+                    done: uc_holder::Done {
+                        counts: [("vnet3".to_owned(), BTreeMap::new())].into(),
+                        ..uc_holder::Done::default()
+                    },
+                    ..uc_holder::Status::default()
+                }),
+                ..HoldState::default()
             }),
             ..AgentState::default()
         },

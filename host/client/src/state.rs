@@ -47,6 +47,9 @@ pub struct AgentState {
     /// Duplicate ACKs of the host, while the policy wants them at a port or the process still runs.
     #[serde(default)]
     pub dupack: Option<DupackState>,
+    /// Packets that the host holds, while the policy wants it at a port or the process still runs.
+    #[serde(default)]
+    pub hold: Option<HoldState>,
     /// Control groups of containers that the policy has tuned, while it names some.
     #[serde(default)]
     pub tune: Option<TuneState>,
@@ -225,6 +228,9 @@ pub type SplitState = CommandState<uc_split::Status>;
 /// The duplicate ACKs that `uc dupack` sends for the agent.
 pub type DupackState = CommandState<uc_dupack::Status>;
 
+/// The packets that `uc hold` holds for the agent.
+pub type HoldState = CommandState<uc_holder::Status>;
+
 impl<Status> CommandState<Status> {
     /// Returns true if the command works for all ports for which the policy wants it.
     pub fn is_in_force(&self) -> bool {
@@ -303,6 +309,7 @@ impl AgentState {
             && self.watches.iter().all(watch)
             && self.split.as_ref().is_none_or(SplitState::is_in_force)
             && self.dupack.as_ref().is_none_or(DupackState::is_in_force)
+            && self.hold.as_ref().is_none_or(HoldState::is_in_force)
             && self.tune.as_ref().is_none_or(TuneState::is_in_force)
     }
 }

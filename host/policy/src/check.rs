@@ -8,6 +8,8 @@ use uc_law::{Law, PortCoupling, Watch};
 use crate::dupack::DupackKey;
 use crate::effort::Effort;
 use crate::fault::Faults;
+use crate::file::PortTable;
+use crate::hold::HoldKey;
 use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
@@ -39,7 +41,7 @@ pub(crate) fn check(policy: &Policy, has_host: bool, effort: &Effort, faults: &m
     }
     check_room(policy, effort, faults);
     if !policy.rules.iter().any(|rule| faults.touch(&key(rule))) {
-        check_dupack(policy, effort, faults);
+        check_acts(policy, effort, faults);
     }
     if has_host {
         check_watch_host(policy, faults);
@@ -263,18 +265,35 @@ fn check_watch_host(policy: &Policy, faults: &mut Faults<'_>) {
     }
 }
 
-/// Checks that some flow gets duplicate ACKs where `[defaults]` or a tenant asks for them.
-fn check_dupack(policy: &Policy, effort: &Effort, faults: &mut Faults<'_>) {
-    let asks = |key: &Option<DupackKey>| key.as_ref().and_then(DupackKey::resolve).is_some();
-    let message = "is for flows whose law acts, and each rule of these ports has law pass or observes; give them \
-                   for example law = \"ecn\", or leave it out";
+/// Checks that some flow has a law that acts where `[defaults]` or a tenant asks for duplicate ACKs, or for data to
+/// be kept.
+fn check_acts(policy: &Policy, effort: &Effort, faults: &mut Faults<'_>) {
+    type Asks = fn(&PortTable) -> bool;
+    let dupack = |port: &PortTable| {
+        let key = port.dupack.as_ref();
+        key.and_then(DupackKey::resolve).is_some()
+    };
+    let buffer = |port: &PortTable| {
+        let hold = port.hold.as_ref().and_then(HoldKey::resolve);
+        hold.is_some_and(|hold| hold.rto_min.is_some())
+    };
+    let keys: [(&str, Asks, &str); 2] = [
+        ("dupack", dupack, "is for flows"),
+        ("hold", buffer, "keeps data of flows"),
+    ];
     let acts = policy.rules.iter().any(|rule| rule.treatment.acts());
-    if asks(&policy.file.defaults.port.dupack) && !acts {
-        faults.add("defaults.dupack", message);
-    }
-    for (at, table) in policy.file.tenants.iter().enumerate() {
-        if asks(&table.port.dupack) && !has_law_that_acts(policy, at, effort) {
-            faults.add(&format!("tenant.{at}.dupack"), message);
+    for (name, asks, what) in keys {
+        let message = format!(
+            "{what} whose law acts, and each rule of these ports has law pass or observes; give them for example \
+             law = \"ecn\", or leave it out"
+        );
+        if asks(&policy.file.defaults.port) && !acts {
+            faults.add(&format!("defaults.{name}"), message.clone());
+        }
+        for (at, table) in policy.file.tenants.iter().enumerate() {
+            if asks(&table.port) && !has_law_that_acts(policy, at, effort) {
+                faults.add(&format!("tenant.{at}.{name}"), message.clone());
+            }
         }
     }
 }

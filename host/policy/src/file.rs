@@ -12,6 +12,7 @@ use crate::agent::AgentTable;
 use crate::canary::CanaryTable;
 use crate::dscp::Dscp;
 use crate::dupack::DupackKey;
+use crate::hold::HoldKey;
 use crate::list::List;
 use crate::pattern::Pattern;
 use crate::range::PortRange;
@@ -85,6 +86,10 @@ pub struct PortTable {
     /// the parameters `no_sack` and `no_timestamps` of each rule whose law acts. Default `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dupack: Option<DupackKey>,
+    /// Which packets of the port's guest this host holds: ACKs, which it spreads over a round trip, or data, which it
+    /// retransmits, or both. Default `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldKey>,
     /// Sum of windows that the rules' `share` divides. Default `port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<SumOf>,

@@ -1,7 +1,7 @@
 //! An operator's policy for the ports of a host: one TOML file, or the same text under a fleet's
 //! key.
 //!
-//! - [`file`], [`agent`], [`CanaryTable`], [`DupackTable`], [`SplitTable`], [`TuneTable`]: the file's tables and keys as they are written, and its JSON Schema.
+//! - [`file`], [`agent`], [`CanaryTable`], [`DupackTable`], [`HoldTable`], [`SplitTable`], [`TuneTable`]: the file's tables and keys as they are written, and its JSON Schema.
 //! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]:
 //!   lists and their elements.
 //! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its
@@ -20,6 +20,7 @@ mod dupack;
 mod effort;
 mod fault;
 pub mod file;
+mod hold;
 pub mod list;
 mod log;
 mod number;
@@ -47,6 +48,7 @@ pub use canary::{Canary, CanaryTable};
 pub use dupack::{Dupack, DupackKey, DupackTable};
 pub use fault::{Fault, PolicyError};
 pub use file::PolicyFile;
+pub use hold::{Hold, HoldKey, HoldTable};
 pub use log::{LogFormat, check_log_filter};
 pub use pattern::Pattern;
 pub use plan::Planned;

@@ -5,6 +5,7 @@ use uc_law::{PortCoupling, PortPlan, StartSettings};
 use crate::check::{coupling, is_written};
 use crate::dupack::Dupack;
 use crate::file::{Order, SumOf};
+use crate::hold::Hold;
 use crate::policy::Policy;
 use crate::rule::Rule;
 use crate::tenant::{PortSettings, Tenant};
@@ -22,6 +23,8 @@ pub struct Planned<'a> {
     pub rules: Vec<&'a Rule>,
     /// When its guest gets duplicate ACKs of the host; `None`: never, as where no rule's law acts.
     pub dupack: Option<Dupack>,
+    /// Which packets of its guest the host holds; `None`: none. Data only where a rule's law acts.
+    pub hold: Option<Hold>,
     /// Start law of its flows, unless `none`.
     pub start: Option<StartSettings>,
     /// Plan for the port's programs.
@@ -58,13 +61,17 @@ impl Policy {
             weight: settings.weight,
             ..coupling
         });
+        let acts = rules.iter().any(|rule| rule.treatment.acts());
+        let hold = settings.hold.and_then(|hold| match acts {
+            true => Some(hold),
+            false => hold.without_law(),
+        });
         Some(Planned {
             matched: matched.to_owned(),
             tenant,
             settings,
-            dupack: settings
-                .dupack
-                .filter(|_| rules.iter().any(|rule| rule.treatment.acts())),
+            dupack: settings.dupack.filter(|_| acts),
+            hold,
             start: rules.first().and_then(|rule| rule.treatment.start()),
             port: PortPlan {
                 rules: written

@@ -8,6 +8,7 @@ use crate::dupack::{Dupack, DupackKey};
 use crate::effort::Effort;
 use crate::fault::Faults;
 use crate::file::{IdentityTable, Order, PortTable, SumOf, TenantTable};
+use crate::hold::{Hold, HoldKey};
 use crate::number::in_range;
 use crate::pattern::Pattern;
 use crate::tune::Tune;
@@ -41,6 +42,8 @@ pub struct PortSettings {
     pub split: bool,
     /// When its guest gets duplicate ACKs of the host; `None`: never.
     pub dupack: Option<Dupack>,
+    /// Which packets of its guest the host holds; `None`: none.
+    pub hold: Option<Hold>,
     /// Sum of windows that shares divide.
     pub sum: SumOf,
     /// Position of its programs among those of others.
@@ -66,36 +69,69 @@ impl PortTable {
         let dupack = self.dupack.as_ref().or(defaults.dupack.as_ref());
         let dupack = dupack.and_then(DupackKey::resolve);
         let split = self.split.or(defaults.split).unwrap_or(false);
-        self.check_dupack(key, split && dupack.is_some(), faults);
+        let hold = self.hold.as_ref().or(defaults.hold.as_ref());
+        let hold = hold.and_then(HoldKey::resolve);
+        self.check_techniques(key, [split, dupack.is_some(), hold.is_some()], faults);
         PortSettings {
             weight: weight.or(defaults.weight).unwrap_or(1) as u8,
             flows_max: flows.or(defaults.flows_max).unwrap_or(0) as u32,
             strict: self.strict.or(defaults.strict).unwrap_or(false),
             split,
             dupack,
+            hold,
             sum: self.sum.or(defaults.sum).unwrap_or_default(),
             order: self.order.or(defaults.order).unwrap_or_default(),
         }
     }
 
-    /// Checks the key `dupack`. `is_split`: the port's connections are split, too.
-    fn check_dupack(&self, key: &str, is_split: bool, faults: &mut Faults<'_>) {
+    /// Checks the keys `dupack` and `hold`, and that the port has at most one of `split`, `dupack` and `hold`;
+    /// `are`: which of them it has.
+    fn check_techniques(&self, key: &str, are: [bool; 3], faults: &mut Faults<'_>) {
         if let Some(own) = &self.dupack {
             own.check(&format!("{key}.dupack"), faults);
         }
-        // Where both are inherited, the defaults have the fault.
-        let name = match (&self.dupack, self.split) {
-            (Some(_), _) => "dupack",
-            (None, Some(_)) => "split",
-            (None, None) => return,
-        };
-        if is_split {
-            let message = "of split and dupack a port has one: a split connection ends at this host, so its \
-                           guest loses no tail on the network; set one of the two to false";
-            faults.add(&format!("{key}.{name}"), message);
+        if let Some(own) = &self.hold {
+            own.check(&format!("{key}.hold"), faults);
+        }
+        let are_own = [
+            self.split.is_some(),
+            self.dupack.is_some(),
+            self.hold.is_some(),
+        ];
+        for (first, second, why) in EXCLUSIVE {
+            // Where both are inherited, the defaults have the fault.
+            let own = [second, first].into_iter().find(|at| are_own[*at]);
+            if let Some(own) = own.filter(|_| are[first] && are[second]) {
+                let [name, first, second] = [own, first, second].map(|at| TECHNIQUES[at]);
+                let message = format!(
+                    "of {first} and {second} a port has one: {why}; set one of the two to false"
+                );
+                faults.add(&format!("{key}.{name}"), message);
+            }
         }
     }
 }
+
+/// Keys of a port that have a command of the host work for it.
+const TECHNIQUES: [&str; 3] = ["split", "dupack", "hold"];
+/// Pairs of them that exclude each other, by index, with the reason.
+const EXCLUSIVE: [(usize, usize, &str); 3] = [
+    (
+        0,
+        1,
+        "a split connection ends at this host, so its guest loses no tail on the network",
+    ),
+    (
+        0,
+        2,
+        "a split connection ends at this host, so nothing between host and guest is to be held",
+    ),
+    (
+        1,
+        2,
+        "both repair lost tails, and held ACKs would delay duplicate ACKs",
+    ),
+];
 
 /// FNV-1a of the name, in 32 bits.
 fn number_of(name: &str) -> u32 {

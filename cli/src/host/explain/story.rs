@@ -8,6 +8,7 @@ use uc_core::{Flow, consts};
 use uc_port::{Event, FlowView};
 
 use super::dupack::DupackBy;
+use super::hold::HoldBy;
 use super::split::SplitBy;
 use super::words;
 use crate::host::seen::clock::Clock;
@@ -30,6 +31,8 @@ pub struct Story {
     pub split_by: Option<SplitBy>,
     /// The duplicate ACKs that this host sent its guest.
     pub dupack: Option<DupackBy>,
+    /// What this host holds of it.
+    pub hold: Option<HoldBy>,
     /// What the handshake agreed on.
     pub agreed: AgreedRow,
     /// What holds the guest back now.
@@ -152,6 +155,7 @@ impl Story {
             split: false,
             split_by: None,
             dupack: None,
+            hold: None,
             agreed: agreed(&now.state),
             limit: most_often(looks),
             idle_s: clock.ago(now.state.seen_ns).as_secs_f64(),

@@ -25,6 +25,9 @@ impl fmt::Display for Story {
         if let Some(dupack) = &self.dupack {
             writeln!(f, "  technique  {dupack}")?;
         }
+        if let Some(hold) = &self.hold {
+            writeln!(f, "  technique  {hold}")?;
+        }
         if self.flow.stage == "translating" {
             let [ecn, sack, times] = [
                 or_no(self.agreed.ecn, "ECN on the network"),

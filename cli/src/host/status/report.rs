@@ -356,6 +356,9 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     if let Some(dupack) = &agent.dupack {
         amiss.extend(undone("duplicate ACKs for", dupack));
     }
+    if let Some(hold) = &agent.hold {
+        amiss.extend(undone("holding packets of", hold));
+    }
     if let Some(tune) = &agent.tune {
         amiss.extend(
             tune.error

@@ -1,5 +1,7 @@
-//! Samples of the commands that the agent runs for ports, `uc split` and `uc dupack`; none while they have nothing
-//! to do.
+//! Samples of the commands that the agent runs for ports, `uc split`, `uc dupack` and `uc hold`; none while they have
+//! nothing to do.
+
+use std::collections::BTreeMap;
 
 use uc_client::state::{CommandState, SplitState};
 use uc_dupack::Counts;
@@ -88,18 +90,15 @@ pub(super) fn dupack_starts(reading: &Reading) -> Vec<Row> {
     starts(reading.state.dupack.as_ref())
 }
 
-/// Returns samples of each port at which `uc dupack` sends, by what was sent there.
-fn by_counts<const N: usize>(
+/// Returns samples of each port at which a command works, from its counters there.
+fn by_counts<C, const N: usize>(
     reading: &Reading,
-    samples: impl Fn(&Counts) -> [(Option<&'static str>, u64); N],
+    of_ports: Option<&BTreeMap<String, C>>,
+    samples: impl Fn(&C) -> [(Option<&'static str>, u64); N],
 ) -> Vec<Row> {
-    let dupack = reading.state.dupack.as_ref();
-    let Some(process) = dupack.and_then(|dupack| dupack.process.as_ref()) else {
-        return Vec::new();
-    };
     let mut rows = Vec::new();
     for port in &reading.state.ports {
-        let counts = process.done.counts.get(&port.name);
+        let counts = of_ports.and_then(|of_ports| of_ports.get(&port.name));
         for (result, value) in counts.into_iter().flat_map(&samples) {
             let mut labels = whose(reading, port.ifindex);
             labels.extend(result.map(|result| ("result", result.to_owned())));
@@ -109,17 +108,83 @@ fn by_counts<const N: usize>(
     rows
 }
 
+fn dupack_counts(reading: &Reading) -> Option<&BTreeMap<String, Counts>> {
+    let process = reading.state.dupack.as_ref()?.process.as_ref()?;
+    Some(&process.done.counts)
+}
+
 /// Returns the duplicate ACKs that were sent, by port.
 pub(super) fn dupack_sent(reading: &Reading) -> Vec<Row> {
-    by_counts(reading, |counts| [(None, counts.duplicate_acks)])
+    let counts = dupack_counts(reading);
+    by_counts(reading, counts, |counts| [(None, counts.duplicate_acks)])
 }
 
 /// Returns the rounds of duplicate ACKs, by port and by whether they were sent.
 pub(super) fn dupack_rounds(reading: &Reading) -> Vec<Row> {
-    by_counts(reading, |counts| {
+    by_counts(reading, dupack_counts(reading), |counts| {
         [
             (Some("sent"), counts.rounds),
             (Some("unknown_guest"), counts.unknown_guests),
         ]
     })
+}
+
+/// Returns whether packets are held, by port.
+pub(super) fn hold_ports(reading: &Reading) -> Vec<Row> {
+    works(reading, reading.state.hold.as_ref())
+}
+
+/// Returns how often `uc hold` was started.
+pub(super) fn hold_starts(reading: &Reading) -> Vec<Row> {
+    starts(reading.state.hold.as_ref())
+}
+
+fn held(reading: &Reading) -> Option<&uc_holder::Done> {
+    let process = reading.state.hold.as_ref()?.process.as_ref()?;
+    Some(&process.done)
+}
+
+/// Returns samples of these counters of each port whose packets are held, each with its label.
+fn by_held<const N: usize>(
+    reading: &Reading,
+    counters: [(Option<&'static str>, &str); N],
+) -> Vec<Row> {
+    by_counts(reading, held(reading).map(|done| &done.counts), |counts| {
+        counters.map(|(label, name)| (label, counts.get(name).copied().unwrap_or_default()))
+    })
+}
+
+/// Returns the packets that went through `uc hold`, by port.
+pub(super) fn hold_packets(reading: &Reading) -> Vec<Row> {
+    by_held(reading, [(None, "packets")])
+}
+
+/// Returns the ACKs that guests got otherwise than they came, by port and by what was done.
+pub(super) fn hold_acks(reading: &Reading) -> Vec<Row> {
+    let results = [
+        (Some("paced"), "acks_paced"),
+        (Some("added"), "acks_added"),
+        (Some("hidden"), "dupacks_hidden"),
+    ];
+    by_held(reading, results)
+}
+
+/// Returns the retransmissions of the host, by port.
+pub(super) fn hold_retransmits(reading: &Reading) -> Vec<Row> {
+    by_held(reading, [(None, "retransmits")])
+}
+
+/// Returns the host's expired timeouts, by port.
+pub(super) fn hold_timeouts(reading: &Reading) -> Vec<Row> {
+    by_held(reading, [(None, "timeouts")])
+}
+
+/// Returns the packets that were not held for lack of memory, by port.
+pub(super) fn hold_unheld(reading: &Reading) -> Vec<Row> {
+    by_held(reading, [(None, "packets_unheld")])
+}
+
+/// Returns the packets of held flows that passed.
+pub(super) fn hold_passed(reading: &Reading) -> Vec<Row> {
+    held(reading).map_or_else(Vec::new, |done| one(done.passed))
 }

@@ -269,6 +269,35 @@ fn ports_with_duplicate_acks_lose_sack_and_timestamps_where_a_law_acts() {
 }
 
 #[test]
+fn ports_hold_what_their_tenant_says_and_data_only_where_a_law_acts() {
+    let text = "[defaults]\nlaw = \"ecn\"\nhold = { pace = true, buffer = true, rto_min = \"20ms\" }\n\
+                [[tenant]]\nname = \"a\"\nports = \"v\"\n\
+                [[tenant]]\nname = \"b\"\nports = \"w\"\nhold = false\n\
+                [[tenant]]\nname = \"c\"\nports = \"x\"\nhold = { buffer = true, memory = \"9MB\" }\n\
+                [[tenant]]\nname = \"d\"\nports = \"y\"\n\
+                [[tenant]]\nname = \"e\"\nports = \"z\"\nhold = { pace = true }\n\
+                [[rule]]\ntenant = \"d\"\nlaw = \"pass\"\n";
+    let policy = Policy::parse("t.toml", text).unwrap();
+    let held = |port: &str| {
+        let hold = policy.plan_for(&[port]).unwrap().hold?;
+        let rto_min = hold.rto_min.map(|time| time.to_string());
+        Some((hold.pace, rto_min, hold.memory.to_string()))
+    };
+    let held_as = |pace, rto_min: Option<&str>, memory: &str| {
+        Some((pace, rto_min.map(str::to_owned), memory.to_owned()))
+    };
+    assert_eq!(held("v"), held_as(true, Some("20ms"), "64MiB"));
+    assert_eq!(held("w"), None);
+    assert_eq!(held("x"), held_as(false, Some("10ms"), "9MB"));
+    assert_eq!(
+        held("y"),
+        held_as(true, None, "64MiB"),
+        "all of its flows pass"
+    );
+    assert_eq!(held("z"), held_as(true, None, "64MiB"));
+}
+
+#[test]
 fn rules_inherit_the_defaults_that_their_law_uses() {
     let text = "[defaults]\nlaw = \"dctcp\"\nlegacy_only = false\nshare = 2\n\
                 parameters = { beta = 0.5, guard = 3, target = \"9us\" }\n\

@@ -1,4 +1,5 @@
-//! Refusals of what the host does beside the law: split connections, duplicate ACKs, tuned containers.
+//! Refusals of what the host does beside the law: split connections, duplicate ACKs, held packets, tuned
+//! containers.
 
 use crate::faults::refusal;
 
@@ -69,6 +70,58 @@ const DUPACK: [(&str, &str); 9] = [
     ),
 ];
 
+/// As [`SPLIT`], for packets that the host holds.
+const HOLD: [(&str, &str); 12] = [
+    (
+        "[defaults]\nhold = { buffer = true }",
+        "9:8: defaults.hold: keeps data of flows whose law acts, and each rule of these ports has law pass or",
+    ),
+    (
+        "[[tenant]]\nname = \"b\"\nports = \"y\"\nhold = { pace = true, buffer = true }\n\
+         [[rule]]\ntenant = \"b\"\nlaw = \"ecn\"\nparameters = { observe = true }",
+        "11:8: hold: keeps data of flows whose law acts, and each rule of these ports has law pass or",
+    ),
+    (
+        "[defaults]\nhold = true",
+        "9:8: defaults.hold: holds nothing; give { pace = true }, { buffer = true } or both",
+    ),
+    (
+        "[defaults]\nhold = { pace = false, memory = \"9MB\" }",
+        "9:8: defaults.hold: holds nothing; give { pace = true }, { buffer = true } or both",
+    ),
+    (
+        "[defaults]\nhold = { pace = true }\nsplit = true",
+        "9:8: defaults.hold: of split and hold a port has one: a split connection ends at this host",
+    ),
+    (
+        "[defaults]\nhold = { pace = true }\n\
+         [[tenant]]\nname = \"b\"\nports = \"y\"\nsplit = true",
+        "13:9: split: of split and hold a port has one: a split connection ends at this host",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\ndupack = true\n\
+         [[tenant]]\nname = \"b\"\nports = \"y\"\nhold = { buffer = true }",
+        "14:8: hold: of dupack and hold a port has one: both repair lost tails",
+    ),
+    (
+        "[defaults]\nlaw = \"ecn\"\nhold = { buffer = true, rto_min = \"0s\" }",
+        "10:35: defaults.hold.rto_min: is 0ns; give 1ms to 10s",
+    ),
+    (
+        "[defaults]\nhold = { pace = true, rto_min = \"20ms\" }",
+        "9:33: defaults.hold.rto_min: is the host's minimum RTO, and changes nothing without buffer = true",
+    ),
+    (
+        "[defaults]\nhold = { pace = true, memory = \"9kB\" }",
+        "9:32: defaults.hold.memory: is 9kB; give at least 1MB",
+    ),
+    (
+        "[defaults]\nhold = { pace = true, bufer = true }",
+        "9:23: defaults.hold.bufer: unknown key `bufer`; did you mean `buffer`?",
+    ),
+    ("[defaults]\nhold = \"pace\"", "9:8: defaults.hold: "),
+];
+
 /// As [`SPLIT`], for tuned containers.
 const TUNE: [(&str, &str); 8] = [
     (
@@ -108,7 +161,7 @@ const TUNE: [(&str, &str); 8] = [
 
 #[test]
 fn techniques_that_say_nothing_or_nonsense_are_refused() {
-    let rows = SPLIT.into_iter().chain(DUPACK).chain(TUNE);
+    let rows = SPLIT.into_iter().chain(DUPACK).chain(HOLD).chain(TUNE);
     for (text, expected) in rows {
         let refused = refusal(text);
         let expected = format!("t.toml:{expected}");
