@@ -2,7 +2,6 @@
 
 use uc_net::{Ecn, Nanos};
 
-use crate::config::Receiving;
 use crate::connection::{Connection, State};
 use crate::output::Chunk;
 use crate::receiver::Due;
@@ -33,7 +32,7 @@ impl Connection {
             }
         }
         if self.receiver.due as u8 >= Due::Now as u8 {
-            if self.config.receiving == Receiving::Bsd && self.sender.is_fin_in_flight() {
+            if self.receiver.bsd && self.sender.is_fin_in_flight() {
                 let fin = self.sender.repeated_fin();
                 self.emit(now, &fin, out);
             } else {

@@ -42,7 +42,7 @@ pub(crate) struct Receiver {
     unacked_bytes: u32,
     segment_bytes: u32,
     /// Whether the receiver makes 4.4BSD's choices; next line, whether it reports duplicate data.
-    bsd: bool,
+    pub(crate) bsd: bool,
     dsack: bool,
     delay: Option<Nanos>,
     pub(crate) deadline: Option<Nanos>,

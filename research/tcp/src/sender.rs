@@ -103,7 +103,7 @@ pub(crate) struct Sender {
     pub(crate) prr: Option<Box<Prr>>,
     pub(crate) frto: Frto,
     pub(crate) rto: Rto,
-    pub(crate) habits: Box<Habits>,
+    pub(crate) habits: Habits,
     pub(crate) totals: Totals,
 }
 
@@ -170,7 +170,7 @@ impl Sender {
             prr: (config.reduction == Reduction::Proportional).then(Box::default),
             frto: Frto::default(),
             rto: Rto::new(config),
-            habits: Box::new(Habits {
+            habits: Habits {
                 initial_window_segments: u32::from(config.initial_window_segments.max(1)),
                 limited_transmit: config.limited_transmit,
                 timeout_keeps_ssthresh: config.timeout_keeps_ssthresh,
@@ -180,7 +180,7 @@ impl Sender {
                 restart_after_idle: config.restart_after_idle,
                 ignores_receive_window: config.ignores_receive_window,
                 spurious_timeout: config.spurious_timeout,
-            }),
+            },
             totals: Totals::default(),
         }
     }
