@@ -6,23 +6,7 @@
 
 use uc_words::Nanos;
 
-/// The order of packets that arrive at the same time.
-pub(crate) type Rank = (Nanos, u64);
-
-/// A packet's place on the agenda.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    /// Time of arrival at the far end of `link`.
-    pub(crate) at: Nanos,
-    /// Among packets with the same `at` the lower comes first. No two are equal.
-    pub(crate) rank: Rank,
-    pub(crate) link: u32,
-    /// The next packet of the slot.
-    next: u32,
-}
-
-/// No packet.
-const NONE: u32 = u32::MAX;
+use crate::depot::{Depot, Label, NONE, Rank};
 
 /// Width of a slot, and number of slots of a wheel, as powers of two.
 const SLOT_BITS: u32 = 8;
@@ -61,10 +45,9 @@ impl Wheel {
     }
 }
 
-/// The packets in the network by time of arrival. A packet's number is its index in the depot.
+/// The packets in the network by time of arrival. Their labels, which link them, are in the depot.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
-    entries: Vec<Entry>,
     /// The packet that arrives first, and when; `NONE` if there is none.
     first: u32,
     first_at: Nanos,
@@ -87,7 +70,6 @@ fn window(at: Nanos) -> u64 {
 impl Agenda {
     pub(crate) fn new() -> Agenda {
         Agenda {
-            entries: Vec::new(),
             first: NONE,
             first_at: Nanos::MAX,
             window: 0,
@@ -105,73 +87,61 @@ impl Agenda {
 
     /// Adds a packet, which must not arrive before the one removed last.
     #[inline(always)]
-    pub(crate) fn add(&mut self, packet: u32, at: Nanos, rank: Rank, link: u32) {
-        if packet as usize >= self.entries.len() {
-            self.grow(packet);
-        }
-        // One by one: an entry made elsewhere and copied as a whole is read before it is written.
-        let entry = &mut self.entries[packet as usize];
-        entry.at = at;
-        entry.rank.0 = rank.0;
-        entry.rank.1 = rank.1;
-        entry.link = link;
-        entry.next = NONE;
-        self.file(packet, at);
+    pub(crate) fn add<P: Clone>(
+        &mut self,
+        depot: &mut Depot<P>,
+        packet: u32,
+        at: Nanos,
+        rank: Rank,
+        link: u32,
+    ) {
+        // One by one: a label made elsewhere and copied as a whole is read before it is written.
+        let label = depot.label_mut(packet);
+        label.at = at;
+        label.rank.0 = rank.0;
+        label.rank.1 = rank.1;
+        label.link = link;
+        label.next = NONE;
+        self.file(depot, packet, at);
         let is_first = self.first == NONE
             || at < self.first_at
-            || (at == self.first_at && rank < self.entries[self.first as usize].rank);
+            || (at == self.first_at && rank < depot.label(self.first).rank);
         if is_first {
             (self.first, self.first_at) = (packet, at);
         }
     }
 
-    #[cold]
-    fn grow(&mut self, packet: u32) {
-        let nothing = Entry {
-            at: Nanos::ZERO,
-            rank: (Nanos::ZERO, 0),
-            link: 0,
-            next: NONE,
-        };
-        self.entries.resize(packet as usize + 1, nothing);
-    }
-
     /// Puts a packet into the list to which it belongs now.
     #[inline(always)]
-    fn file(&mut self, packet: u32, at: Nanos) {
+    fn file<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, at: Nanos) {
         if window(at) == self.window {
-            self.sort_in(packet, slot(at));
+            self.sort_in(depot, packet, slot(at));
         } else {
-            self.put_off(packet, window(at));
+            self.put_off(depot, packet, window(at));
         }
     }
 
     /// Puts a packet into a list of the window, behind all that come no later.
     #[inline(always)]
-    fn sort_in(&mut self, packet: u32, slot: usize) {
-        let entries = &mut self.entries;
-        let key = |entries: &[Entry], number: u32| {
-            let entry = &entries[number as usize];
-            (entry.at, entry.rank)
-        };
-        let own = key(entries, packet);
+    fn sort_in<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, slot: usize) {
+        let own = key(depot, packet);
         let (first, last) = self.near.lists[slot];
         if first == NONE {
             self.near.lists[slot] = (packet, packet);
             self.near.used[slot / 64] |= 1 << (slot % 64);
-        } else if key(entries, last) < own {
-            entries[last as usize].next = packet;
+        } else if key(depot, last) < own {
+            depot.label_mut(last).next = packet;
             self.near.lists[slot].1 = packet;
-        } else if own < key(entries, first) {
-            entries[packet as usize].next = first;
+        } else if own < key(depot, first) {
+            depot.label_mut(packet).next = first;
             self.near.lists[slot].0 = packet;
         } else {
             let mut before = first;
             loop {
-                let next = entries[before as usize].next;
-                if own < key(entries, next) {
-                    entries[packet as usize].next = next;
-                    entries[before as usize].next = packet;
+                let next = depot.label(before).next;
+                if own < key(depot, next) {
+                    depot.label_mut(packet).next = next;
+                    depot.label_mut(before).next = packet;
                     return;
                 }
                 before = next;
@@ -181,107 +151,100 @@ impl Agenda {
 
     /// Keeps a packet until its window begins.
     #[cold]
-    fn put_off(&mut self, packet: u32, window: u64) {
+    fn put_off<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, window: u64) {
         if window >> WHEEL_BITS != self.window >> WHEEL_BITS {
             self.beyond.push(packet);
             return;
         }
         let slot = window as usize % SLOTS;
         let (first, _) = self.far.lists[slot];
-        self.entries[packet as usize].next = first;
+        depot.label_mut(packet).next = first;
         self.far.lists[slot].0 = packet;
         self.far.used[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Removes the packet that arrives first, and returns its number and its entry.
+    /// Removes the packet that arrives first, and returns its number.
     ///
     /// # Panics
     /// If the agenda is empty.
-    #[inline]
-    pub(crate) fn remove_first(&mut self) -> (u32, Entry) {
+    #[inline(always)]
+    pub(crate) fn remove_first<P: Clone>(&mut self, depot: &mut Depot<P>) -> u32 {
         let packet = self.first;
         if window(self.first_at) != self.window {
-            self.begin(window(self.first_at));
+            self.begin(depot, window(self.first_at));
         }
         let slot = slot(self.first_at);
-        let entry = self.entries[packet as usize];
-        self.near.lists[slot].0 = entry.next;
-        if entry.next == NONE {
+        let next = depot.label(packet).next;
+        self.near.lists[slot].0 = next;
+        if next == NONE {
             self.near.used[slot / 64] &= !(1 << (slot % 64));
-            self.find_first(slot);
+            self.find_first(depot, slot);
         } else {
-            self.first = entry.next;
-            self.first_at = self.entries[entry.next as usize].at;
+            self.first = next;
+            self.first_at = depot.label(next).at;
         }
-        (packet, entry)
+        packet
     }
 
     /// Finds the packet that arrives first, in no slot of the window before `slot`.
     #[inline]
-    fn find_first(&mut self, slot: usize) {
+    fn find_first<P: Clone>(&mut self, depot: &Depot<P>, slot: usize) {
         self.first = match self.near.next_used(slot) {
             Some(used) => self.near.lists[used].0,
-            None => self.first_beyond(),
+            None => self.first_beyond(depot),
         };
-        self.first_at = match self.entries.get(self.first as usize) {
-            Some(entry) => entry.at,
-            None => Nanos::MAX,
+        self.first_at = if self.first == NONE {
+            Nanos::MAX
+        } else {
+            depot.label(self.first).at
         };
     }
 
     /// Returns the packet that arrives first after the window.
     #[cold]
-    fn first_beyond(&self) -> u32 {
-        let key = |&number: &u32| {
-            let entry = &self.entries[number as usize];
-            (entry.at, entry.rank)
-        };
+    fn first_beyond<P: Clone>(&self, depot: &Depot<P>) -> u32 {
         let next = (self.window as usize % SLOTS) + 1;
         let used = (next < SLOTS).then(|| self.far.next_used(next)).flatten();
+        let by_key = |&number: &u32| key(depot, number);
         let first = match used {
-            Some(slot) => self.list(self.far.lists[slot].0).min_by_key(key),
-            None => self.beyond.iter().copied().min_by_key(key),
+            Some(slot) => list(depot, self.far.lists[slot].0).min_by_key(by_key),
+            None => self.beyond.iter().copied().min_by_key(by_key),
         };
         first.unwrap_or(NONE)
     }
 
     /// Begins a window: distributes its packets over the slots.
     #[cold]
-    fn begin(&mut self, window: u64) {
+    fn begin<P: Clone>(&mut self, depot: &mut Depot<P>, window: u64) {
         let turns = window >> WHEEL_BITS != self.window >> WHEEL_BITS;
         self.window = window;
         if turns {
             for packet in std::mem::take(&mut self.beyond) {
-                self.file_again(packet);
+                self.file_again(depot, packet);
             }
         }
         let slot = window as usize % SLOTS;
         let (mut packet, _) = std::mem::replace(&mut self.far.lists[slot], (NONE, NONE));
         self.far.used[slot / 64] &= !(1 << (slot % 64));
         while packet != NONE {
-            let next = self.entries[packet as usize].next;
-            self.file_again(packet);
+            let next = depot.label(packet).next;
+            self.file_again(depot, packet);
             packet = next;
         }
     }
 
-    fn file_again(&mut self, packet: u32) {
-        let entry = &mut self.entries[packet as usize];
-        entry.next = NONE;
-        let at = entry.at;
-        self.file(packet, at);
+    fn file_again<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32) {
+        let label = depot.label_mut(packet);
+        label.next = NONE;
+        let at = label.at;
+        self.file(depot, packet, at);
     }
 
-    /// Iterates over a list.
-    fn list(&self, first: u32) -> impl Iterator<Item = u32> {
-        let known = |number: u32| (number != NONE).then_some(number);
-        std::iter::successors(known(first), move |&number| {
-            known(self.entries[number as usize].next)
-        })
-    }
-
-    /// Iterates over all packets, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+    /// Iterates over the labels of all packets, in no order.
+    pub(crate) fn iter<'a, P: Clone>(
+        &'a self,
+        depot: &'a Depot<P>,
+    ) -> impl Iterator<Item = &'a Label> {
         let lists = [&self.near, &self.far].into_iter().flat_map(|wheel| {
             let mut from = 0;
             std::iter::from_fn(move || {
@@ -290,16 +253,30 @@ impl Agenda {
                 Some(wheel.lists[used].0)
             })
         });
-        let listed = lists.flat_map(|first| self.list(first));
+        let listed = lists.flat_map(move |first| list(depot, first));
         let all = listed.chain(self.beyond.iter().copied());
-        all.map(|number| (number, &self.entries[number as usize]))
+        all.map(|number| depot.label(number))
     }
+}
+
+/// Returns what orders packets.
+#[inline(always)]
+fn key<P: Clone>(depot: &Depot<P>, number: u32) -> (Nanos, Rank) {
+    let label = depot.label(number);
+    (label.at, label.rank)
+}
+
+/// Iterates over a list.
+fn list<P: Clone>(depot: &Depot<P>, first: u32) -> impl Iterator<Item = u32> {
+    let known = |number: u32| (number != NONE).then_some(number);
+    std::iter::successors(known(first), move |&number| known(depot.label(number).next))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::Stream;
+    use crate::topology::HostId;
 
     #[test]
     fn packets_come_in_the_order_of_time_and_rank_from_every_distance() {
@@ -307,9 +284,9 @@ mod tests {
         let mut random = Stream::new(seed, "agenda");
         // From many packets in a slot to a few in every turn of the far wheel.
         for span_bits in [3, 8, 14, 20, 26, 32, 40] {
-            let mut agenda = Agenda::new();
+            let (mut agenda, mut depot) = (Agenda::new(), Depot::new());
             let mut expected = std::collections::BTreeMap::new();
-            let (mut now, mut free) = (Nanos::ZERO, Vec::new());
+            let mut now = Nanos::ZERO;
             for step in 0..20_000u64 {
                 let shown = format!("seed {seed}, span 2^{span_bits}, step {step}");
                 let earliest = expected.first_key_value();
@@ -320,23 +297,24 @@ mod tests {
                 if adds || expected.is_empty() {
                     let at = Nanos(now.0 + random.below(1 << span_bits));
                     let rank = (Nanos(random.below(3)), step);
-                    let packet = free.pop().unwrap_or(expected.len() as u32);
-                    agenda.add(packet, at, rank, step as u32);
+                    let packet = depot.reserve(HostId(0), 0);
+                    depot.put(packet, ());
+                    agenda.add(&mut depot, packet, at, rank, step as u32);
                     expected.insert((at, rank), packet);
                 } else {
                     let ((at, rank), packet) = expected.pop_first().unwrap();
-                    let (first, entry) = agenda.remove_first();
-                    assert_eq!((first, entry.at, entry.rank), (packet, at, rank), "{shown}");
-                    assert_eq!(u64::from(entry.link), rank.1, "{shown}");
-                    free.push(packet);
+                    let first = agenda.remove_first(&mut depot);
+                    let label = depot.label(first);
+                    assert_eq!((first, label.at, label.rank), (packet, at, rank), "{shown}");
+                    assert_eq!(u64::from(label.link), rank.1, "{shown}");
+                    depot.withdraw(first);
                     now = at;
                 }
                 if step % 1_000 == 0 {
-                    let mut listed: Vec<u32> = agenda.iter().map(|(number, _)| number).collect();
+                    let labels = agenda.iter(&depot);
+                    let mut listed: Vec<_> = labels.map(|label| (label.at, label.rank)).collect();
                     listed.sort_unstable();
-                    let mut numbers: Vec<u32> = expected.values().copied().collect();
-                    numbers.sort_unstable();
-                    assert_eq!(listed, numbers, "{shown}");
+                    assert!(listed.iter().eq(expected.keys()), "{shown}");
                 }
             }
         }

@@ -1,36 +1,91 @@
 //! Storage for the packets that cross the network. A packet keeps one number, its index here, from its
 //! injection to its end; links and the agenda know it by that.
 
-use crate::packet::Packet;
+use uc_words::Nanos;
+
 use crate::topology::HostId;
+
+/// The order of packets that arrive at the same time.
+pub(crate) type Rank = (Nanos, u64);
+
+/// No packet.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The `sequence` of a packet before its first link.
+const NOWHERE: u64 = u64::MAX;
+/// The `sequence` of a packet that the next link has refused already: no later link will ask for it.
+const DOOMED: u64 = u64::MAX - 1;
 
 /// What the network knows of a packet.
 #[derive(Clone, Debug)]
-struct Label {
+pub(crate) struct Label {
+    /// Time of arrival at the far end of `link`.
+    pub(crate) at: Nanos,
+    /// Among packets with the same `at` the lower comes first. No two are equal.
+    pub(crate) rank: Rank,
+    pub(crate) link: u32,
+    /// The next packet of the same list of the agenda.
+    pub(crate) next: u32,
     /// Number of its coming to the last link, in the order of all; the maximum before the first.
     sequence: u64,
-    to: HostId,
-    size_bytes: u32,
-    /// Whether the next link has refused it already.
-    is_doomed: bool,
+    pub(crate) to: HostId,
+    pub(crate) size_bytes: u32,
 }
 
-/// The packets in the network. The tables grow to the largest number of packets that were in the
+impl Label {
+    fn new(to: HostId, size_bytes: u32) -> Label {
+        Label {
+            at: Nanos::ZERO,
+            rank: (Nanos::ZERO, 0),
+            link: 0,
+            next: NONE,
+            sequence: NOWHERE,
+            to,
+            size_bytes,
+        }
+    }
+
+    /// Sets the number of the packet's coming to a link, and returns that of the link before.
+    #[inline]
+    pub(crate) fn set_sequence(&mut self, sequence: u64) -> u64 {
+        std::mem::replace(&mut self.sequence, sequence)
+    }
+
+    /// Notes that the next link has refused the packet.
+    #[cold]
+    pub(crate) fn doom(&mut self) {
+        self.sequence = DOOMED;
+    }
+
+    /// Returns whether the next link has refused the packet.
+    #[inline]
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.sequence == DOOMED
+    }
+}
+
+/// A packet with its label, which is used first: together they begin a line of the cache.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Parcel<P> {
+    label: Label,
+    packet: Option<P>,
+}
+
+/// The packets in the network. The table grows to the largest number of packets that were in the
 /// network at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Depot<P> {
-    labels: Vec<Label>,
-    packets: Vec<Option<P>>,
+    parcels: Vec<Parcel<P>>,
     /// Unused numbers. The number freed last is used first, since its packet's memory is still in the
     /// cache.
     free: Vec<u32>,
 }
 
-impl<P: Packet> Depot<P> {
+impl<P: Clone> Depot<P> {
     pub(crate) fn new() -> Depot<P> {
         Depot {
-            labels: Vec::new(),
-            packets: Vec::new(),
+            parcels: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -38,78 +93,61 @@ impl<P: Packet> Depot<P> {
     /// Reserves a number for a packet of this size to host `to`, which [`Depot::put`] stores.
     #[inline]
     pub(crate) fn reserve(&mut self, to: HostId, size_bytes: u32) -> u32 {
-        let label = Label {
-            sequence: u64::MAX,
-            to,
-            size_bytes,
-            is_doomed: false,
+        let Some(number) = self.free.pop() else {
+            return self.grow(to, size_bytes);
         };
-        match self.free.pop() {
-            Some(number) => {
-                self.labels[number as usize] = label;
-                number
-            }
-            None => {
-                self.labels.push(label);
-                self.packets.push(None);
-                self.labels.len() as u32 - 1
-            }
-        }
+        let label = self.label_mut(number);
+        label.sequence = NOWHERE;
+        label.to = to;
+        label.size_bytes = size_bytes;
+        number
+    }
+
+    #[cold]
+    fn grow(&mut self, to: HostId, size_bytes: u32) -> u32 {
+        self.parcels.push(Parcel {
+            label: Label::new(to, size_bytes),
+            packet: None,
+        });
+        self.parcels.len() as u32 - 1
     }
 
     /// Stores packet `number`.
     #[inline]
     pub(crate) fn put(&mut self, number: u32, packet: P) {
-        self.packets[number as usize] = Some(packet);
+        self.parcels[number as usize].packet = Some(packet);
     }
 
-    /// Returns the host for which packet `number` is.
+    /// Returns the label of packet `number`.
     #[inline]
-    pub(crate) fn to(&self, number: u32) -> HostId {
-        self.labels[number as usize].to
+    pub(crate) fn label(&self, number: u32) -> &Label {
+        &self.parcels[number as usize].label
     }
 
-    /// Returns the size of packet `number`.
+    /// Returns the label of packet `number` for update.
     #[inline]
-    pub(crate) fn size_bytes(&self, number: u32) -> u32 {
-        self.labels[number as usize].size_bytes
-    }
-
-    /// Sets the number of a packet's coming to a link, and returns that of the link before.
-    #[inline]
-    pub(crate) fn set_sequence(&mut self, number: u32, sequence: u64) -> u64 {
-        std::mem::replace(&mut self.labels[number as usize].sequence, sequence)
-    }
-
-    /// Notes that the next link has refused packet `number`.
-    #[cold]
-    pub(crate) fn doom(&mut self, number: u32) {
-        self.labels[number as usize].is_doomed = true;
-    }
-
-    /// Returns whether the next link has refused packet `number`.
-    #[inline]
-    pub(crate) fn is_doomed(&self, number: u32) -> bool {
-        self.labels[number as usize].is_doomed
+    pub(crate) fn label_mut(&mut self, number: u32) -> &mut Label {
+        &mut self.parcels[number as usize].label
     }
 
     /// Returns packet `number`.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&P> {
-        self.packets[number as usize].as_ref()
+        self.parcels[number as usize].packet.as_ref()
     }
 
     /// Returns packet `number` for update.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut P> {
-        self.packets[number as usize].as_mut()
+        self.parcels[number as usize].packet.as_mut()
     }
 
     /// Stores a copy of packet `number` and returns the copy's number.
     #[cold]
     pub(crate) fn duplicate(&mut self, number: u32) -> Option<u32> {
         let copy = self.get(number)?.clone();
-        let stored = self.reserve(self.to(number), self.size_bytes(number));
+        let Label { to, size_bytes, .. } = *self.label(number);
+        let stored = self.reserve(to, size_bytes);
         self.put(stored, copy);
         Some(stored)
     }
@@ -118,14 +156,14 @@ impl<P: Packet> Depot<P> {
     #[inline]
     pub(crate) fn withdraw(&mut self, number: u32) -> Option<P> {
         self.free.push(number);
-        self.packets[number as usize].take()
+        self.parcels[number as usize].packet.take()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Ecn;
+    use crate::packet::{Ecn, Packet};
 
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Letter(u32, Ecn);
@@ -160,10 +198,8 @@ mod tests {
         let first = store(&mut depot, Letter(60, Ecn::Ect0));
         let copy = depot.duplicate(first).unwrap();
         for number in [first, copy] {
-            assert_eq!(
-                (depot.to(number), depot.size_bytes(number)),
-                (HostId(3), 60)
-            );
+            let label = depot.label(number);
+            assert_eq!((label.to, label.size_bytes), (HostId(3), 60));
         }
         depot.get_mut(first).unwrap().set_ce();
         assert_eq!(depot.get(first), Some(&Letter(60, Ecn::Ce)));
@@ -175,6 +211,6 @@ mod tests {
                 assert_eq!(depot.withdraw(number), Some(Letter(size, Ecn::Ce)));
             }
         }
-        assert_eq!(depot.packets.len(), 2);
+        assert_eq!(depot.parcels.len(), 2);
     }
 }

@@ -26,14 +26,10 @@ use crate::topology::{HostId, LinkId, Topology};
 /// Maximum number of links: there are as many numbers.
 const LINKS_MAX: usize = 1 << 20;
 
-/// A link and the node at its far end.
+/// A link, and the one before it.
 #[derive(Clone, Debug)]
 struct Port {
     lane: Lane,
-    /// Packets that arrived at the far end.
-    delivered_packets: u64,
-    /// Index of the node at the far end: hosts first, then switches.
-    to: usize,
     /// The only link whose packets come to this one, if they come early.
     source: Option<LinkId>,
     /// Whether this link is another's source.
@@ -52,6 +48,8 @@ struct Injected {
 #[derive(Clone, Debug)]
 pub struct Network<P> {
     ports: Vec<Port>,
+    /// Index of the node at the far end of each link: hosts first, then switches.
+    ends: Vec<usize>,
     depot: Depot<P>,
     routes: Routes,
     hosts: usize,
@@ -79,6 +77,7 @@ impl<P: Packet> Network<P> {
             return Err(NetError::TooManyLinks { links });
         }
         let mut ports = Vec::with_capacity(links);
+        let ends = topology.links().iter().map(|plan| topology.index(plan.to));
         for plan in topology.links() {
             let lane =
                 Lane::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
@@ -87,14 +86,13 @@ impl<P: Packet> Network<P> {
                 })?;
             ports.push(Port {
                 lane,
-                delivered_packets: 0,
-                to: topology.index(plan.to),
                 source: None,
                 feeds: false,
             });
         }
         Ok(Network {
             ports,
+            ends: ends.collect(),
             depot: Depot::new(),
             routes: Routes::new(topology, seed),
             hosts: topology.host_count(),
@@ -194,21 +192,20 @@ impl<P: Packet> Network<P> {
             let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
             let due = self.agenda.first_at();
             let (at, link, packet) = if let Some(at) = due.filter(|&at| at <= injected.min(limit)) {
-                let (packet, entry) = self.agenda.remove_first();
-                let port = &mut self.ports[entry.link as usize];
-                port.delivered_packets += 1;
-                if port.to < self.hosts {
+                let packet = self.agenda.remove_first(&mut self.depot);
+                let label = self.depot.label(packet);
+                let end = self.ends[label.link as usize];
+                if end < self.hosts {
                     self.clock = self.clock.max(at);
-                    let host = HostId(port.to as u32);
+                    let host = HostId(end as u32);
                     let packet = self.depot.withdraw(packet)?;
                     return Some(Delivery { at, host, packet });
                 }
                 let path_key = || self.depot.get(packet).map_or(0, P::path_key);
-                let to = self.depot.to(packet);
-                let Some(link) = self.routes.next(port.to, to, path_key) else {
+                let Some(link) = self.routes.next(end, label.to, path_key) else {
                     continue;
                 };
-                if self.depot.is_doomed(packet) {
+                if label.is_doomed() {
                     self.lose(at, link, packet, observer);
                     continue;
                 }
@@ -235,7 +232,6 @@ impl<P: Packet> Network<P> {
     pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
         let port = self.ports.get_mut(link.0 as usize)?;
         let mut report = port.lane.report(self.clock);
-        report.stats.delivered_packets = port.delivered_packets;
         self.take_back(link, &mut report);
         Some(report)
     }
@@ -265,7 +261,7 @@ impl<P: Packet> Network<P> {
         if !is_next {
             return false;
         }
-        let size_bytes = self.depot.size_bytes(number);
+        let size_bytes = self.depot.label(number).size_bytes;
         let Some(arrives) = self.ports[link.0 as usize].lane.take(at, size_bytes) else {
             return false;
         };
@@ -279,13 +275,12 @@ impl<P: Packet> Network<P> {
         let sequence = self.sequence;
         self.sequence += 1;
         let rank = self.rank(number, at, sequence);
-        let port = &mut self.ports[link.0 as usize];
-        // A packet that is passed on is delivered now.
-        port.delivered_packets += u64::from(port.feeds);
-        if port.feeds && self.pass_on(number, link, arrives, sequence) {
+        let feeds = self.ports[link.0 as usize].feeds;
+        if feeds && self.pass_on(number, link, arrives, sequence) {
             return;
         }
-        self.agenda.add(number, arrives, rank, link.0);
+        self.agenda
+            .add(&mut self.depot, number, arrives, rank, link.0);
     }
 
     /// Offers a packet to a link.
@@ -347,7 +342,7 @@ impl<P: Packet> Network<P> {
     /// Drops a packet that found no room at `link`.
     #[cold]
     fn lose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
-        let size_bytes = self.depot.size_bytes(number);
+        let size_bytes = self.depot.label(number).size_bytes;
         let lane = &mut self.ports[link.0 as usize].lane;
         lane.count_drop(size_bytes, DropReason::Full);
         self.drop(at, link, number, DropReason::Full, observer);

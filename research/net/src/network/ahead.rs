@@ -8,7 +8,7 @@
 use uc_words::Nanos;
 
 use super::Network;
-use crate::agenda::Rank;
+use crate::depot::Rank;
 use crate::packet::Packet;
 use crate::sources::{Source, sources};
 use crate::stats::LinkReport;
@@ -28,14 +28,14 @@ impl<P: Packet> Network<P> {
         if !self.ports.iter().all(|port| port.lane.keeps_order()) {
             return;
         }
-        let ends: Vec<usize> = self.ports.iter().map(|port| port.to).collect();
-        let sources = sources(&self.routes, &ends, pairs);
+        let sources = sources(&self.routes, &self.ends, pairs);
         self.early = vec![(NO_LINK, NO_LINK); self.hosts];
         for (link, source) in (0..).map(LinkId).zip(sources) {
             let port = &mut self.ports[link.0 as usize];
             if let Source::Link(before) = source
                 && port.lane.is_drop_tail()
-                && let Some(early @ &mut (NO_LINK, _)) = self.early.get_mut(port.to)
+                && let Some(early @ &mut (NO_LINK, _)) =
+                    self.early.get_mut(self.ends[link.0 as usize])
             {
                 *early = (link, before);
                 port.source = Some(before);
@@ -61,7 +61,8 @@ impl<P: Packet> Network<P> {
     /// links that take packets early the number alone is the rank.
     #[inline(always)]
     pub(super) fn rank(&mut self, number: u32, at: Nanos, sequence: u64) -> Rank {
-        let before = self.depot.set_sequence(number, sequence | !self.ahead);
+        let label = self.depot.label_mut(number);
+        let before = label.set_sequence(sequence | !self.ahead);
         (Nanos(at.0 & self.ahead), before.min(INJECTED | sequence))
     }
 
@@ -69,48 +70,39 @@ impl<P: Packet> Network<P> {
     /// one, where this one is its source. Returns false where it is not, or has no room.
     #[inline(always)]
     pub(super) fn pass_on(&mut self, number: u32, link: LinkId, at: Nanos, sequence: u64) -> bool {
-        let to = self.depot.to(number);
-        let (next, source) = self.early[to.0 as usize];
+        let label = self.depot.label_mut(number);
+        let (next, source) = self.early[label.to.0 as usize];
         if source != link {
-            self.ports[link.0 as usize].delivered_packets -= 1;
             return false;
         }
-        let behind = &mut self.ports[next.0 as usize];
-        let Some(arrives) = behind.lane.take(at, self.depot.size_bytes(number)) else {
-            self.doom(number, link, next, at);
+        let behind = &mut self.ports[next.0 as usize].lane;
+        let Some(arrives) = behind.take(at, label.size_bytes) else {
+            // It is lost when it arrives there.
+            behind.refuse(at);
+            label.doom();
             return false;
         };
-        self.agenda.add(number, arrives, (at, sequence), next.0);
+        let rank = (at, sequence);
+        self.agenda
+            .add(&mut self.depot, number, arrives, rank, next.0);
         true
     }
 
-    /// Leaves a packet that finds no room at `next` at `at` to be lost when it arrives there.
-    #[cold]
-    fn doom(&mut self, number: u32, link: LinkId, next: LinkId, at: Nanos) {
-        self.ports[next.0 as usize].lane.refuse(at);
-        self.ports[link.0 as usize].delivered_packets -= 1;
-        self.depot.doom(number);
-    }
-
-    /// Takes from a report what the link, or the link behind it, has taken before its time.
+    /// Takes from a report what has not arrived yet, and what the link has taken before its time.
     pub(super) fn take_back(&self, link: LinkId, report: &mut LinkReport) {
         let port = &self.ports[link.0 as usize];
-        if port.feeds {
-            let early = self.agenda.iter().filter(|(_, entry)| {
-                let source = self.ports[entry.link as usize].source;
-                source == Some(link) && entry.rank.0 > self.clock
-            });
-            report.stats.delivered_packets -= early.count() as u64;
-        }
+        let on_the_way = self.agenda.iter(&self.depot).filter(|label| {
+            let is_passed_on = self.ports[label.link as usize].source == Some(link);
+            label.link == link.0 || (is_passed_on && label.rank.0 > self.clock)
+        });
+        report.stats.delivered_packets -= on_the_way.count() as u64;
         if port.source.is_none() {
             return;
         }
-        let entries = self.agenda.iter().filter(|(_, entry)| entry.link == link.0);
-        let mut coming: Vec<(Nanos, Nanos, u64)> = entries
-            .map(|(number, entry)| {
-                let size_bytes = self.depot.size_bytes(number);
-                (entry.at, entry.rank.0, u64::from(size_bytes))
-            })
+        let labels = self.agenda.iter(&self.depot);
+        let mut coming: Vec<(Nanos, Nanos, u64)> = labels
+            .filter(|label| label.link == link.0)
+            .map(|label| (label.at, label.rank.0, u64::from(label.size_bytes)))
             .collect();
         coming.sort_unstable();
         let (stats, backlog) = (&mut report.stats, &mut report.backlog);
