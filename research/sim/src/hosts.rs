@@ -87,6 +87,8 @@ pub struct Hosts {
     instant_events: u32,
     ip_header_bytes: u32,
     rtts: PacketRtts,
+    /// Whether the instruments of an end ask for the marks of its data.
+    notes_marks: bool,
     couplings: Couplings,
     starts: Starts,
     machines: Machines,
@@ -124,6 +126,7 @@ impl Hosts {
             instant_events: 0,
             ip_header_bytes: scenario.ip_header_bytes,
             rtts: PacketRtts::default(),
+            notes_marks: false,
             couplings: Couplings::new(&scenario.groups),
             starts: Starts::new(scenario),
             machines,
@@ -227,8 +230,8 @@ impl Hosts {
         if !end.is_plain() || self.starts.is_used() {
             return self.deliver_in_part(place, packet);
         }
-        let is_marked = self.receive(place, packet);
-        self.settle(place, packet, is_marked)
+        self.receive(place, packet);
+        self.settle(place)
     }
 
     /// Delivers a packet to an end on a virtual machine, with a coupled group, or whose start the
@@ -256,37 +259,35 @@ impl Hosts {
         if self.ends[place].resident.is_some() {
             return self.deliver_to_machine(*packet);
         }
-        let is_marked = self.receive(place, packet);
+        self.receive(place, packet);
         if self.ends[place].coupled.is_some() {
             self.couple(place);
         }
         if self.ends[place].start.is_some() {
             self.start_sends(place);
         }
-        self.settle(place, packet, is_marked)
+        self.settle(place)
     }
 
-    /// Passes a packet to an end's port and TCP. Returns whether it came with a mark, which a port may
-    /// take off.
+    /// Passes a packet to an end's port and TCP.
     #[inline(always)]
-    fn receive(&mut self, place: usize, packet: &mut Packet) -> bool {
-        let is_marked = packet.segment.ecn == Ecn::Ce;
+    fn receive(&mut self, place: usize, packet: &mut Packet) {
+        // Before the port may take the mark off.
+        if self.notes_marks && packet.segment.ecn == Ecn::Ce {
+            self.note_mark(packet);
+        }
         let (network, rtts) = (&mut self.network, &mut self.rtts);
         let couplings = &mut self.couplings;
         self.ends[place].receive(self.now, &mut packet.segment, network, rtts, couplings);
-        is_marked
     }
 
     /// Updates an end after a packet: its timer, and a notice for its application.
     #[inline(always)]
-    fn settle(&mut self, place: usize, packet: &Packet, is_marked: bool) -> Option<Notice> {
+    fn settle(&mut self, place: usize) -> Option<Notice> {
         let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.deadline());
-        let over = end.settle();
-        if is_marked {
-            self.note_mark(packet);
-        }
-        self.notice(place, over?)
+        let over = end.settle()?;
+        self.notice(place, over)
     }
 
     /// Records data that reached a receiver's host with a mark at its sender's instruments: the

@@ -99,7 +99,9 @@ impl Hosts {
         } else {
             end.shares = coupled;
         }
-        end.instruments = Some(Box::new(Instruments::new(plan.policy.as_ref())));
+        let instruments = Instruments::new(plan.policy.as_ref());
+        self.notes_marks |= instruments.exact.is_some();
+        end.instruments = Some(Box::new(instruments));
         end.start = plan.start_policy.map(|policy| {
             let timer = self.start_timer(slot.end(Side::Guest));
             Box::new(StartEnd::sending(policy, timer))

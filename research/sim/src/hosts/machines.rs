@@ -34,7 +34,7 @@ impl Hosts {
         if !end.arrive(now, &mut packet.segment, &mut self.couplings) {
             return None;
         }
-        if packet.segment.ecn == Ecn::Ce {
+        if self.notes_marks && packet.segment.ecn == Ecn::Ce {
             self.note_mark(&packet);
         }
         let machine = &mut self.machines.all[number];
