@@ -41,7 +41,9 @@ pub struct Timers {
     /// The tree: the winner at index 1, the children of node n at 2n and 2n + 1, the timers in the
     /// last half.
     rounds: Vec<(Key, u32)>,
-    count: u32,
+    /// When each timer fires; the maximum if it isn't armed. A copy of the leaves' times, small enough
+    /// to stay in the cache, since every packet asks for one.
+    armed: Vec<Nanos>,
     sequence: u64,
 }
 
@@ -49,7 +51,7 @@ impl Default for Timers {
     fn default() -> Timers {
         Timers {
             rounds: vec![(NEVER, 0); 2],
-            count: 0,
+            armed: Vec::new(),
             sequence: 0,
         }
     }
@@ -58,9 +60,9 @@ impl Default for Timers {
 impl Timers {
     /// Adds a timer, not armed.
     pub fn add(&mut self) -> TimerId {
-        let id = self.count;
-        self.count += 1;
-        if self.count as usize > self.rounds.len() / 2 {
+        let id = self.armed.len() as u32;
+        self.armed.push(Nanos::MAX);
+        if self.armed.len() > self.rounds.len() / 2 {
             self.grow();
         }
         TimerId(id)
@@ -70,7 +72,7 @@ impl Timers {
     #[inline]
     pub fn keep(&mut self, id: TimerId, deadline: Option<Nanos>) {
         let Some(deadline) = deadline else { return };
-        if deadline < time(self.rounds[self.leaf(id)].0) {
+        if deadline < self.armed[id.index()] {
             self.arm(id, deadline);
         }
     }
@@ -91,10 +93,6 @@ impl Timers {
         (key != NEVER).then_some((time(key), TimerId(id)))
     }
 
-    fn leaf(&self, id: TimerId) -> usize {
-        self.rounds.len() / 2 + id.index()
-    }
-
     fn arm(&mut self, id: TimerId, at: Nanos) {
         let sequence = self.sequence;
         self.sequence += 1;
@@ -102,7 +100,8 @@ impl Timers {
     }
 
     fn place(&mut self, id: TimerId, key: Key) {
-        let mut node = self.leaf(id);
+        self.armed[id.index()] = time(key);
+        let mut node = self.rounds.len() / 2 + id.index();
         let mut winner = (key, id.0);
         self.rounds[node] = winner;
         while node > 1 {
