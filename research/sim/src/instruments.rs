@@ -97,23 +97,25 @@ impl PacketRtts {
     }
 }
 
-/// The instruments at one guest's end of a connection.
+/// The instruments at one guest's end of a connection. What every packet touches is in the first line
+/// of the cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Instruments {
+    packets: PacketTimes,
     /// Gaps between the ACKs that reached the guest.
     pub gaps: AckGaps,
     /// Port's α if every mark were known; `None` without an α.
     pub exact: Option<ExactAlpha>,
-    packets: PacketTimes,
 }
 
 impl Instruments {
     /// Creates the instruments of a guest whose port has this policy.
     pub fn new(policy: Option<&Policy>) -> Instruments {
         Instruments {
+            packets: PacketTimes::default(),
             gaps: AckGaps::default(),
             exact: policy.and_then(ExactAlpha::of),
-            packets: PacketTimes::default(),
         }
     }
 
