@@ -42,8 +42,10 @@ impl LinkSpec {
     }
 }
 
-/// The queue, the transmitter and the totals of one direction of a link.
+/// The queue, the transmitter and the totals of one direction of a link. What a packet that need not
+/// wait touches is in the first two lines of the cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Lane {
     /// When the transmitter has sent all that came so far. Packets wait only while this lies in the
     /// future.
@@ -54,9 +56,9 @@ pub(crate) struct Lane {
     serializer: Serializer,
     delay: Nanos,
     processing: Nanos,
-    queue: Queue,
     /// Fault rules; boxed, since few links have any and the hot fields stay together.
     faults: Option<Box<Faults>>,
+    queue: Queue,
     rare: Box<Rare>,
 }
 
@@ -95,8 +97,8 @@ impl Lane {
             serializer: Serializer::new(spec.rate),
             delay: spec.delay,
             processing: spec.processing,
-            queue: Queue::new(&spec.queue, Stream::new(seed, &format!("{name}/queue")))?,
             faults,
+            queue: Queue::new(&spec.queue, Stream::new(seed, &format!("{name}/queue")))?,
             rare: Box::default(),
         })
     }

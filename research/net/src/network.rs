@@ -26,16 +26,6 @@ use crate::topology::{HostId, LinkId, Topology};
 /// Maximum number of links: there are as many numbers.
 const LINKS_MAX: usize = 1 << 20;
 
-/// A link, and the one before it.
-#[derive(Clone, Debug)]
-struct Port {
-    lane: Lane,
-    /// The only link whose packets come to this one, if they come early.
-    source: Option<LinkId>,
-    /// Whether this link is another's source.
-    feeds: bool,
-}
-
 /// A packet that was injected and has not reached its first link yet.
 #[derive(Clone, Debug)]
 struct Injected {
@@ -47,7 +37,7 @@ struct Injected {
 /// A network of hosts, switches and links.
 #[derive(Clone, Debug)]
 pub struct Network<P> {
-    ports: Vec<Port>,
+    lanes: Vec<Lane>,
     /// Index of the node at the far end of each link: hosts first, then switches.
     ends: Vec<usize>,
     depot: Depot<P>,
@@ -76,7 +66,7 @@ impl<P: Packet> Network<P> {
         if links > LINKS_MAX {
             return Err(NetError::TooManyLinks { links });
         }
-        let mut ports = Vec::with_capacity(links);
+        let mut lanes = Vec::with_capacity(links);
         let ends = topology.links().iter().map(|plan| topology.index(plan.to));
         for plan in topology.links() {
             let lane =
@@ -84,14 +74,10 @@ impl<P: Packet> Network<P> {
                     link: plan.name.clone(),
                     problem,
                 })?;
-            ports.push(Port {
-                lane,
-                source: None,
-                feeds: false,
-            });
+            lanes.push(lane);
         }
         Ok(Network {
-            ports,
+            lanes,
             ends: ends.collect(),
             depot: Depot::new(),
             routes: Routes::new(topology, seed),
@@ -230,8 +216,8 @@ impl<P: Packet> Network<P> {
     /// Returns a link's totals and queue at [`Network::clock`]; `None` for a link of another
     /// topology.
     pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
-        let port = self.ports.get_mut(link.0 as usize)?;
-        let mut report = port.lane.report(self.clock);
+        let lane = self.lanes.get_mut(link.0 as usize)?;
+        let mut report = lane.report(self.clock);
         self.take_back(link, &mut report);
         Some(report)
     }
@@ -262,7 +248,7 @@ impl<P: Packet> Network<P> {
             return false;
         }
         let size_bytes = self.depot.label(number).size_bytes;
-        let Some(arrives) = self.ports[link.0 as usize].lane.take(at, size_bytes) else {
+        let Some(arrives) = self.lanes[link.0 as usize].take(at, size_bytes) else {
             return false;
         };
         self.carry(at, link, number, arrives);
@@ -275,8 +261,7 @@ impl<P: Packet> Network<P> {
         let sequence = self.sequence;
         self.sequence += 1;
         let rank = self.rank(number, at, sequence);
-        let feeds = self.ports[link.0 as usize].feeds;
-        if feeds && self.pass_on(number, link, arrives, sequence) {
+        if self.ahead != 0 && self.pass_on(number, link, arrives, sequence) {
             return;
         }
         self.agenda
@@ -286,7 +271,7 @@ impl<P: Packet> Network<P> {
     /// Offers a packet to a link.
     #[inline]
     fn offer(&mut self, at: Nanos, link: LinkId, packet: u32, observer: &mut impl Observer<P>) {
-        let lane = &mut self.ports[link.0 as usize].lane;
+        let lane = &mut self.lanes[link.0 as usize];
         if lane.has_faults() {
             return self.expose(at, link, packet, observer);
         }
@@ -299,7 +284,7 @@ impl<P: Packet> Network<P> {
         let Some(packet) = self.depot.get(number) else {
             return;
         };
-        let hold = match self.ports[link.0 as usize].lane.strike(packet) {
+        let hold = match self.lanes[link.0 as usize].strike(packet) {
             None => Nanos::ZERO,
             Some(Fault::Loss) => return self.drop(at, link, number, DropReason::Fault, observer),
             Some(Fault::Reorder { hold }) => hold,
@@ -325,7 +310,7 @@ impl<P: Packet> Network<P> {
         let Some(packet) = self.depot.get_mut(number) else {
             return;
         };
-        let lane = &mut self.ports[link.0 as usize].lane;
+        let lane = &mut self.lanes[link.0 as usize];
         match lane.judge(at, packet) {
             Verdict::Queued => {}
             Verdict::Marked => {
@@ -343,7 +328,7 @@ impl<P: Packet> Network<P> {
     #[cold]
     fn lose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
         let size_bytes = self.depot.label(number).size_bytes;
-        let lane = &mut self.ports[link.0 as usize].lane;
+        let lane = &mut self.lanes[link.0 as usize];
         lane.count_drop(size_bytes, DropReason::Full);
         self.drop(at, link, number, DropReason::Full, observer);
     }

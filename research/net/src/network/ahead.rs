@@ -9,6 +9,7 @@ use uc_words::Nanos;
 
 use super::Network;
 use crate::depot::Rank;
+use crate::lane::Lane;
 use crate::packet::Packet;
 use crate::sources::{Source, sources};
 use crate::stats::LinkReport;
@@ -25,24 +26,27 @@ impl<P: Packet> Network<P> {
     /// from the first to the second. It changes no arrival. Call it before the first packet.
     pub fn expect_only(&mut self, pairs: impl IntoIterator<Item = (HostId, HostId)>) {
         // Without this every link would have to keep the order in which packets came to it.
-        if !self.ports.iter().all(|port| port.lane.keeps_order()) {
+        if !self.lanes.iter().all(Lane::keeps_order) {
             return;
         }
         let sources = sources(&self.routes, &self.ends, pairs);
         self.early = vec![(NO_LINK, NO_LINK); self.hosts];
         for (link, source) in (0..).map(LinkId).zip(sources) {
-            let port = &mut self.ports[link.0 as usize];
             if let Source::Link(before) = source
-                && port.lane.is_drop_tail()
+                && self.lanes[link.0 as usize].is_drop_tail()
                 && let Some(early @ &mut (NO_LINK, _)) =
                     self.early.get_mut(self.ends[link.0 as usize])
             {
                 *early = (link, before);
-                port.source = Some(before);
-                self.ports[before.0 as usize].feeds = true;
                 self.ahead = u64::MAX;
             }
         }
+    }
+
+    /// Returns the only link whose packets come to `link`, if they come early.
+    fn source(&self, link: LinkId) -> Option<LinkId> {
+        let &(early, source) = self.early.get(self.ends[link.0 as usize])?;
+        (early == link).then_some(source)
     }
 
     /// Makes each link show the observer each packet as it comes, which [`Network::expect_only`] and
@@ -51,10 +55,6 @@ impl<P: Packet> Network<P> {
         self.shows_all = true;
         self.early.clear();
         self.ahead = 0;
-        for port in &mut self.ports {
-            port.source = None;
-            port.feeds = false;
-        }
     }
 
     /// Notes that a packet comes to a link at `at` as number `sequence`, and returns its rank. Without
@@ -75,7 +75,7 @@ impl<P: Packet> Network<P> {
         if source != link {
             return false;
         }
-        let behind = &mut self.ports[next.0 as usize].lane;
+        let behind = &mut self.lanes[next.0 as usize];
         let Some(arrives) = behind.take(at, label.size_bytes) else {
             // It is lost when it arrives there.
             behind.refuse(at);
@@ -90,13 +90,12 @@ impl<P: Packet> Network<P> {
 
     /// Takes from a report what has not arrived yet, and what the link has taken before its time.
     pub(super) fn take_back(&self, link: LinkId, report: &mut LinkReport) {
-        let port = &self.ports[link.0 as usize];
         let on_the_way = self.agenda.iter(&self.depot).filter(|label| {
-            let is_passed_on = self.ports[label.link as usize].source == Some(link);
+            let is_passed_on = self.source(LinkId(label.link)) == Some(link);
             label.link == link.0 || (is_passed_on && label.rank.0 > self.clock)
         });
         report.stats.delivered_packets -= on_the_way.count() as u64;
-        if port.source.is_none() {
+        if self.source(link).is_none() {
             return;
         }
         let labels = self.agenda.iter(&self.depot);
@@ -111,7 +110,7 @@ impl<P: Packet> Network<P> {
         let mut free_at = Nanos::ZERO;
         for (arrives, comes, bytes) in coming {
             let starts = comes.max(free_at);
-            free_at = port.lane.left_at(arrives);
+            free_at = self.lanes[link.0 as usize].left_at(arrives);
             if starts <= self.clock {
                 continue;
             }
