@@ -125,20 +125,25 @@ impl Lane {
         Some(fault)
     }
 
-    /// Returns the queue's verdict on a packet at `now`, which must not lie before an earlier
+    /// Returns the queue's verdict on a packet of `size_bytes` at `now`, which must not lie before an earlier
     /// call's. A packet that is not dropped must be passed to [`Lane::accept`] next.
     #[inline(always)]
-    pub(crate) fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
+    pub(crate) fn judge(
+        &mut self,
+        now: Nanos,
+        size_bytes: u32,
+        packet: &mut impl Packet,
+    ) -> Verdict {
         self.queue.start_due(now);
         if self.free_at <= now {
             self.queue.idle(self.free_at);
         }
-        let verdict = self.queue.judge(now, packet);
+        let verdict = self.queue.judge(now, size_bytes, packet);
         match verdict {
             Verdict::Queued => {}
             Verdict::Marked => self.rare.marked_packets += 1,
             Verdict::Dropped(reason) => {
-                self.count_drop(packet.size_bytes(), reason);
+                self.count_drop(size_bytes, reason);
                 // A free transmitter polls at every arrival. After a drop it finds nothing at
                 // `now`, so RED's idle period, which the arrival ended, starts again.
                 self.awake(now);

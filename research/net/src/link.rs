@@ -56,10 +56,11 @@ impl<P: Packet> Link<P> {
         hold: Nanos,
         saw: &mut impl FnMut(Verdict, &P),
     ) {
-        let verdict = self.lane.judge(now, &mut packet);
+        let size_bytes = packet.size_bytes();
+        let verdict = self.lane.judge(now, size_bytes, &mut packet);
         saw(verdict, &packet);
         if !matches!(verdict, Verdict::Dropped(_)) {
-            let arrives = self.lane.accept(now, packet.size_bytes(), hold);
+            let arrives = self.lane.accept(now, size_bytes, hold);
             // Behind all that arrive no later.
             let place = self.flight.partition_point(|&(at, _)| at <= arrives);
             self.flight.insert(place, (arrives, packet));

@@ -307,11 +307,12 @@ impl<P: Packet> Network<P> {
         hold: Nanos,
         observer: &mut impl Observer<P>,
     ) {
+        let size_bytes = self.depot.label(number).size_bytes;
         let Some(packet) = self.depot.get_mut(number) else {
             return;
         };
         let lane = &mut self.lanes[link.0 as usize];
-        match lane.judge(at, packet) {
+        match lane.judge(at, size_bytes, packet) {
             Verdict::Queued => {}
             Verdict::Marked => {
                 self.flows.of(packet.flow()).marked_packets += 1;
@@ -320,7 +321,7 @@ impl<P: Packet> Network<P> {
             Verdict::Dropped(reason) => return self.drop(at, link, number, reason, observer),
         }
         observer.taken(at, link, packet);
-        let arrives = lane.accept(at, packet.size_bytes(), hold);
+        let arrives = lane.accept(at, size_bytes, hold);
         self.carry(at, link, number, arrives);
     }
 

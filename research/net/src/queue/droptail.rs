@@ -1,6 +1,6 @@
 //! DropTail: a queue with a limit only.
 
-use super::{Arrival, Backlog, DropReason, Length, Verdict};
+use super::{Backlog, DropReason, Length, Verdict};
 use crate::error::SpecError;
 
 /// A queue that drops what exceeds its limit. With a limit in bytes it is Linux's bfifo, in packets
@@ -29,9 +29,10 @@ impl DropTail {
         Ok(DropTail { most })
     }
 
+    /// Decides on an arriving packet by the backlog with it.
     #[inline]
-    pub(crate) fn judge(&self, arrival: &Arrival) -> Verdict {
-        if self.has_room(arrival.backlog.with(arrival.size_bytes)) {
+    pub(crate) fn judge(&self, backlog: Backlog) -> Verdict {
+        if self.has_room(backlog) {
             return Verdict::Queued;
         }
         Verdict::Dropped(DropReason::Full)

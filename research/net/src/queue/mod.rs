@@ -134,7 +134,7 @@ pub enum Verdict {
     Dropped(DropReason),
 }
 
-/// An arriving packet as a discipline sees it.
+/// An arriving packet as RED sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) at: Nanos,
@@ -197,22 +197,28 @@ impl Queue {
         })
     }
 
-    /// Decides on a packet that arrives at `now`, and marks it if the verdict is
-    /// [`Verdict::Marked`]. A packet that is not dropped goes into the queue by [`Queue::push`], or
+    /// Decides on a packet of `size_bytes` that arrives at `now`, and marks it if the verdict is
+    /// [`Verdict::Marked`]; a packet that no discipline asks for its ECN field is not touched. A packet that is not dropped goes into the queue by [`Queue::push`], or
     /// straight to the transmitter if nothing waits and the transmitter is free.
     #[inline]
-    pub(crate) fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
-        let (size_bytes, ecn) = (packet.size_bytes(), packet.ecn());
-        let arrival = Arrival {
-            at: now,
-            size_bytes,
-            ecn,
-            backlog: self.backlog,
-        };
+    pub(crate) fn judge(
+        &mut self,
+        now: Nanos,
+        size_bytes: u32,
+        packet: &mut impl Packet,
+    ) -> Verdict {
+        let backlog = self.backlog;
         let verdict = match &mut self.discipline {
-            Discipline::DropTail(droptail) => droptail.judge(&arrival),
-            Discipline::Threshold(threshold) => threshold.judge(&arrival),
-            Discipline::Red(red) => red.judge(&arrival),
+            Discipline::DropTail(tail) => tail.judge(backlog.with(size_bytes)),
+            Discipline::Threshold(threshold) => {
+                threshold.judge(backlog, size_bytes, || packet.ecn())
+            }
+            Discipline::Red(red) => red.judge(&Arrival {
+                at: now,
+                size_bytes,
+                ecn: packet.ecn(),
+                backlog,
+            }),
         };
         if verdict == Verdict::Marked {
             packet.set_ce();

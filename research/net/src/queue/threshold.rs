@@ -1,8 +1,9 @@
 //! Step marking by the instantaneous queue, the switch's half of DCTCP.
 
 use super::droptail::DropTail;
-use super::{Arrival, DropReason, Length, Verdict};
+use super::{Backlog, DropReason, Length, Verdict};
 use crate::error::SpecError;
+use crate::packet::Ecn;
 
 /// A queue that marks every packet that finds more than K waiting (RFC 8257 §3.1; the occupancy
 /// "upon its arrival" in the DCTCP paper's §3.1, so the packet itself does not count).
@@ -36,13 +37,19 @@ impl Threshold {
         })
     }
 
+    /// Decides on a packet that finds `backlog`; asks for its ECN field only above K.
     #[inline]
-    pub(crate) fn judge(&self, arrival: &Arrival) -> Verdict {
-        let fits = self.tail.judge(arrival);
-        if fits != Verdict::Queued || !arrival.backlog.exceeds(self.mark) {
+    pub(crate) fn judge(
+        &self,
+        backlog: Backlog,
+        size_bytes: u32,
+        ecn: impl FnOnce() -> Ecn,
+    ) -> Verdict {
+        let fits = self.tail.judge(backlog.with(size_bytes));
+        if fits != Verdict::Queued || !backlog.exceeds(self.mark) {
             return fits;
         }
-        match (arrival.ecn.can_be_marked(), self.drop_not_ect) {
+        match (ecn().can_be_marked(), self.drop_not_ect) {
             (true, _) => Verdict::Marked,
             (false, true) => Verdict::Dropped(DropReason::AboveThreshold),
             (false, false) => Verdict::Queued,

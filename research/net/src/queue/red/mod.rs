@@ -69,15 +69,16 @@ impl Red {
                 self.average_scaled + arrival.backlog.bytes - decay
             }
         };
+        let fits = self.tail.judge(arrival.backlog.with(arrival.size_bytes));
         let reason = match self.action() {
-            Action::Pass => return self.tail.judge(arrival),
+            Action::Pass => return fits,
             Action::Early => DropReason::Early,
             Action::Forced => DropReason::Forced,
         };
         if !self.ecn || !arrival.ecn.can_be_marked() {
             return Verdict::Dropped(reason);
         }
-        match self.tail.judge(arrival) {
+        match fits {
             Verdict::Queued => Verdict::Marked,
             dropped => dropped,
         }
