@@ -1,6 +1,6 @@
 //! The packets in the network by time of arrival.
 //!
-//! A wheel has a slot for each [`SLOT_NS`] of the window of time that has begun, and a second wheel a
+//! A wheel has slots for the window of time that has begun and for the next one, and a second wheel a
 //! slot for each later window. A slot is a list, which links packets by their numbers: to add a packet
 //! or to take the first costs the same however many there are, and allocates nothing.
 
@@ -12,8 +12,8 @@ use crate::depot::{Depot, Label, NONE, Rank};
 const SLOT_BITS: u32 = 8;
 const WHEEL_BITS: u32 = 11;
 const SLOTS: usize = 1 << WHEEL_BITS;
-/// Width of a window: the span of the first wheel.
-const WINDOW_BITS: u32 = SLOT_BITS + WHEEL_BITS;
+/// Width of a window: half of the span of the first wheel.
+const WINDOW_BITS: u32 = SLOT_BITS + WHEEL_BITS - 1;
 
 /// A ring of lists, with a bit for each list that is not empty.
 #[derive(Clone, Debug)]
@@ -51,10 +51,11 @@ pub(crate) struct Agenda {
     /// The packet that arrives first, and when; `NONE` if there is none.
     first: u32,
     first_at: Nanos,
-    /// The number of the window that has begun: time over the window's width.
-    window: u64,
+    /// The number of the window after the one that has begun: time over the window's width.
+    horizon: u64,
+    /// The window that has begun and the next one.
     near: Wheel,
-    /// The windows of the same turn as `window`, and later ones.
+    /// The windows after `horizon` in the same turn of this wheel, and later ones.
     far: Wheel,
     beyond: Vec<u32>,
 }
@@ -72,7 +73,7 @@ impl Agenda {
         Agenda {
             first: NONE,
             first_at: Nanos::MAX,
-            window: 0,
+            horizon: 1,
             near: Wheel::new(),
             far: Wheel::new(),
             beyond: Vec::new(),
@@ -114,14 +115,14 @@ impl Agenda {
     /// Puts a packet into the list to which it belongs now.
     #[inline(always)]
     fn file<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, at: Nanos) {
-        if window(at) == self.window {
+        if window(at) <= self.horizon {
             self.sort_in(depot, packet, slot(at));
         } else {
             self.put_off(depot, packet, window(at));
         }
     }
 
-    /// Puts a packet into a list of the window, behind all that come no later.
+    /// Puts a packet into a list of the first wheel, behind all that come no later.
     #[inline(always)]
     fn sort_in<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, slot: usize) {
         let own = key(depot, packet);
@@ -149,10 +150,10 @@ impl Agenda {
         }
     }
 
-    /// Keeps a packet until its window begins.
+    /// Keeps a packet until its window is near.
     #[cold]
     fn put_off<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, window: u64) {
-        if window >> WHEEL_BITS != self.window >> WHEEL_BITS {
+        if window >> WHEEL_BITS != self.horizon >> WHEEL_BITS {
             self.beyond.push(packet);
             return;
         }
@@ -170,7 +171,7 @@ impl Agenda {
     #[inline(always)]
     pub(crate) fn remove_first<P: Clone>(&mut self, depot: &mut Depot<P>) -> u32 {
         let packet = self.first;
-        if window(self.first_at) != self.window {
+        if window(self.first_at) >= self.horizon {
             self.begin(depot, window(self.first_at));
         }
         let slot = slot(self.first_at);
@@ -186,10 +187,11 @@ impl Agenda {
         packet
     }
 
-    /// Finds the packet that arrives first, in no slot of the window before `slot`.
+    /// Finds the packet that arrives first, in no slot of the window that has begun before `slot`.
     #[inline]
     fn find_first<P: Clone>(&mut self, depot: &Depot<P>, slot: usize) {
-        self.first = match self.near.next_used(slot) {
+        let near = self.near.next_used(slot);
+        self.first = match near.or_else(|| self.near.next_used(0)) {
             Some(used) => self.near.lists[used].0,
             None => self.first_beyond(depot),
         };
@@ -200,10 +202,10 @@ impl Agenda {
         };
     }
 
-    /// Returns the packet that arrives first after the window.
+    /// Returns the packet that arrives first after the first wheel's windows.
     #[cold]
     fn first_beyond<P: Clone>(&self, depot: &Depot<P>) -> u32 {
-        let next = (self.window as usize % SLOTS) + 1;
+        let next = (self.horizon as usize % SLOTS) + 1;
         let used = (next < SLOTS).then(|| self.far.next_used(next)).flatten();
         let by_key = |&number: &u32| key(depot, number);
         let first = match used {
@@ -213,23 +215,28 @@ impl Agenda {
         first.unwrap_or(NONE)
     }
 
-    /// Begins a window: distributes its packets over the slots.
+    /// Begins a window: distributes the packets that are near now over the slots.
     #[cold]
     fn begin<P: Clone>(&mut self, depot: &mut Depot<P>, window: u64) {
-        let turns = window >> WHEEL_BITS != self.window >> WHEEL_BITS;
-        self.window = window;
-        if turns {
-            for packet in std::mem::take(&mut self.beyond) {
+        let (before, horizon) = (self.horizon, window + 1);
+        self.horizon = horizon;
+        for near in window.max(before + 1)..=horizon {
+            let slot = near as usize % SLOTS;
+            let (mut packet, _) = std::mem::replace(&mut self.far.lists[slot], (NONE, NONE));
+            self.far.used[slot / 64] &= !(1 << (slot % 64));
+            while packet != NONE {
+                let next = depot.label(packet).next;
                 self.file_again(depot, packet);
+                packet = next;
             }
         }
-        let slot = window as usize % SLOTS;
-        let (mut packet, _) = std::mem::replace(&mut self.far.lists[slot], (NONE, NONE));
-        self.far.used[slot / 64] &= !(1 << (slot % 64));
-        while packet != NONE {
-            let next = depot.label(packet).next;
-            self.file_again(depot, packet);
-            packet = next;
+        if horizon >> WHEEL_BITS != before >> WHEEL_BITS {
+            // Those that still are far beyond join the end.
+            let count = self.beyond.len();
+            for place in 0..count {
+                self.file_again(depot, self.beyond[place]);
+            }
+            self.beyond.drain(..count);
         }
     }
 
