@@ -103,7 +103,7 @@ impl Agenda {
         label.rank.1 = rank.1;
         label.link = link;
         label.next = NONE;
-        self.file(depot, packet, at);
+        self.file(depot, packet, at, rank);
         let is_first = self.first == NONE
             || at < self.first_at
             || (at == self.first_at && rank < depot.label(self.first).rank);
@@ -114,9 +114,9 @@ impl Agenda {
 
     /// Puts a packet into the list to which it belongs now.
     #[inline(always)]
-    fn file<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, at: Nanos) {
+    fn file<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, at: Nanos, rank: Rank) {
         if window(at) <= self.horizon {
-            self.sort_in(depot, packet, slot(at));
+            self.sort_in(depot, packet, (at, rank));
         } else {
             self.put_off(depot, packet, window(at));
         }
@@ -124,8 +124,8 @@ impl Agenda {
 
     /// Puts a packet into a list of the first wheel, behind all that come no later.
     #[inline(always)]
-    fn sort_in<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, slot: usize) {
-        let own = key(depot, packet);
+    fn sort_in<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, own: (Nanos, Rank)) {
+        let slot = slot(own.0);
         let (first, last) = self.near.lists[slot];
         if first == NONE {
             self.near.lists[slot] = (packet, packet);
@@ -243,8 +243,8 @@ impl Agenda {
     fn file_again<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32) {
         let label = depot.label_mut(packet);
         label.next = NONE;
-        let at = label.at;
-        self.file(depot, packet, at);
+        let (at, rank) = (label.at, label.rank);
+        self.file(depot, packet, at, rank);
     }
 
     /// Iterates over the labels of all packets, in no order.
