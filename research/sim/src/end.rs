@@ -258,7 +258,7 @@ impl End {
         network: &'a mut Network<Packet>,
         is_timed: bool,
     ) -> (&'a mut Connection, impl FnMut(Segment) + 'a) {
-        let (route, port, instruments) = (self.route, &mut self.port, &mut self.instruments);
+        let (route, port, instruments) = (&self.route, &mut self.port, &mut self.instruments);
         let (start, hold) = (&mut self.start, &mut self.hold);
         let out = move |mut segment: Segment| {
             // A packet that a guard drops was never on the network.
@@ -277,7 +277,7 @@ impl End {
             if let Some(hold) = hold {
                 hold.sent(now, &segment);
             }
-            inject(now, &route, segment, network);
+            inject(now, route, segment, network);
         };
         (&mut self.connection, out)
     }

@@ -223,19 +223,22 @@ impl Hosts {
     #[inline(always)]
     fn deliver(&mut self, packet: &mut Packet) -> Option<Notice> {
         let place = packet.to.place();
-        let end = self.ends.get(place)?;
+        let end = self.ends.get_mut(place)?;
         if end.route.address != packet.to {
             return None;
         }
-        if !end.is_plain() || self.starts.is_used() {
+        if !end.is_plain() || self.starts.is_used() || self.notes_marks {
             return self.deliver_in_part(place, packet);
         }
-        self.receive(place, packet);
-        self.settle(place)
+        let (network, rtts) = (&mut self.network, &mut self.rtts);
+        let couplings = &mut self.couplings;
+        end.receive(self.now, &mut packet.segment, network, rtts, couplings);
+        let over = settle(&mut self.timers, end)?;
+        self.notice(place, over)
     }
 
-    /// Delivers a packet to an end on a virtual machine, with a coupled group, or whose start the
-    /// hosts control.
+    /// Delivers a packet where more than its end takes part: a virtual machine, a coupled group, the
+    /// control of starts, or an instrument that asks for marks.
     fn deliver_in_part(&mut self, place: usize, packet: &mut Packet) -> Option<Notice> {
         let end = &self.ends[place];
         if self.starts.is_used() {
@@ -259,19 +262,6 @@ impl Hosts {
         if self.ends[place].resident.is_some() {
             return self.deliver_to_machine(*packet);
         }
-        self.receive(place, packet);
-        if self.ends[place].coupled.is_some() {
-            self.couple(place);
-        }
-        if self.ends[place].start.is_some() {
-            self.start_sends(place);
-        }
-        self.settle(place)
-    }
-
-    /// Passes a packet to an end's port and TCP.
-    #[inline(always)]
-    fn receive(&mut self, place: usize, packet: &mut Packet) {
         // Before the port may take the mark off.
         if self.notes_marks && packet.segment.ecn == Ecn::Ce {
             self.note_mark(packet);
@@ -279,14 +269,13 @@ impl Hosts {
         let (network, rtts) = (&mut self.network, &mut self.rtts);
         let couplings = &mut self.couplings;
         self.ends[place].receive(self.now, &mut packet.segment, network, rtts, couplings);
-    }
-
-    /// Updates an end after a packet: its timer, and a notice for its application.
-    #[inline(always)]
-    fn settle(&mut self, place: usize) -> Option<Notice> {
-        let end = &mut self.ends[place];
-        self.timers.keep(end.timer, end.deadline());
-        let over = end.settle()?;
+        if self.ends[place].coupled.is_some() {
+            self.couple(place);
+        }
+        if self.ends[place].start.is_some() {
+            self.start_sends(place);
+        }
+        let over = settle(&mut self.timers, &mut self.ends[place])?;
         self.notice(place, over)
     }
 
@@ -378,6 +367,13 @@ impl Hosts {
             }
         }
     }
+}
+
+/// Updates an end after a packet: its timer, and its stage, which it returns if it is over.
+#[inline(always)]
+fn settle(timers: &mut Timers, end: &mut End) -> Option<Stage> {
+    timers.keep(end.timer, end.deadline());
+    end.settle()
 }
 
 /// Returns the pairs of hosts, sender first, between which a flow's packets go.
