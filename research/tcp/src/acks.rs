@@ -28,6 +28,7 @@ pub(crate) struct Ack<'a> {
 
 impl Sender {
     /// Processes an ACK; returns false if it acknowledges data that was never sent.
+    #[inline(always)]
     pub(crate) fn on_ack(&mut self, ack: &Ack<'_>) -> bool {
         if ack.ack > self.max {
             // the peer may have accepted a window probe's byte
@@ -45,6 +46,13 @@ impl Sender {
         if self.una == self.max && self.phase == Phase::Open && !ack.ece && self.prr.is_none() {
             return true; // nothing was in flight, so the ACK says nothing more
         }
+        self.on_ack_in_flight(ack, same_window);
+        true
+    }
+
+    /// Processes an ACK of what is in flight.
+    #[inline]
+    fn on_ack_in_flight(&mut self, ack: &Ack<'_>, same_window: bool) {
         let acked = (ack.ack - self.una) as u32;
         let newly_sacked = if self.sack && !ack.sack.as_slice().is_empty() {
             let (una, max, smss) = (self.una, self.max, self.window.smss_bytes);
@@ -62,11 +70,11 @@ impl Sender {
             self.advance(ack, acked);
         }
         self.respond(ack, acked, duplicate, newly_sacked, was_limited);
-        true
     }
 
     /// Updates SND.WND from a segment no older than the last one that set it (RFC 9293 §3.10.7.4).
     /// Returns whether the window is unchanged.
+    #[inline(always)]
     fn take_window(&mut self, ack: &Ack<'_>) -> bool {
         if ack.overtaken || ack.seq < self.wl1 {
             return true;
@@ -97,6 +105,7 @@ impl Sender {
     }
 
     /// Advances SND.UNA to the ACK.
+    #[inline]
     fn advance(&mut self, ack: &Ack<'_>, acked: u32) {
         let times = self.send_times.as_mut();
         let rtt = times.and_then(|times| times.take(self.una, ack.ack, ack.now));

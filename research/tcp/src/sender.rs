@@ -245,6 +245,7 @@ impl Sender {
     }
 
     /// Resets the count of unanswered timeouts when an ACK arrives.
+    #[inline]
     pub(crate) fn heard(&mut self) {
         self.timeouts_in_row = 0;
     }
