@@ -41,51 +41,53 @@ pub struct Route {
     pub ip_header_bytes: u32,
 }
 
-/// One end of one connection.
+/// One end of one connection. What every packet asks of it is in the first lines of the cache; what few
+/// ends have is elsewhere.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct End {
-    /// The TCP connection.
-    pub connection: Connection,
-    /// The port with the core, between the end and the network; `None` without one.
-    pub port: Option<Port>,
     /// Addresses and flow number of its packets.
     pub route: Route,
     /// The end's timer.
     pub timer: TimerId,
     /// Membership in a coupled group, at guests that couple their own connections.
     pub coupled: Option<Box<Coupled>>,
-    /// Membership in a coupled group of the port's flow, at ports with law `coupled` or `share`.
-    pub shares: Option<Box<Coupled>>,
     /// State of the flow's start, if its start law is `watch`.
     pub start: Option<Box<StartEnd>>,
     /// State on its virtual machine; `None` on a host with a core of its own.
     pub resident: Option<Box<Resident>>,
-    /// What the port holds; `None`: nothing.
-    pub hold: Option<Box<Held>>,
+    /// The port with the core, between the end and the network; `None` without one.
+    pub port: Option<Box<Port>>,
     /// Instruments, at guests.
     pub instruments: Option<Box<Instruments>>,
-    stage: Stage,
+    /// What the port holds; `None`: nothing.
+    pub hold: Option<Box<Held>>,
     /// [`Stage::Reading`] ends when this many bytes were delivered; 0 where every packet may end
     /// the stage, and the maximum where none can.
     watched_bytes: u64,
+    /// The TCP connection.
+    pub connection: Connection,
+    /// Membership in a coupled group of the port's flow, at ports with law `coupled` or `share`.
+    pub shares: Option<Box<Coupled>>,
+    stage: Stage,
 }
 
 impl End {
     /// Creates an end that has sent nothing and waits for nothing.
     pub fn new(connection: Connection, port: Option<Port>, route: Route, timer: TimerId) -> End {
         End {
-            connection,
-            port,
             route,
             timer,
             coupled: None,
-            shares: None,
             start: None,
             resident: None,
-            hold: None,
+            port: port.map(Box::new),
             instruments: None,
-            stage: Stage::Opening,
+            hold: None,
             watched_bytes: 0,
+            connection,
+            shares: None,
+            stage: Stage::Opening,
         }
     }
 
@@ -94,7 +96,7 @@ impl End {
     #[inline(always)]
     pub fn deadline(&self) -> Option<Nanos> {
         let own = self.connection.deadline();
-        let dupacks = self.port.as_ref().and_then(Port::dupacks_due);
+        let dupacks = self.port.as_deref().and_then(Port::dupacks_due);
         let held = self.hold.as_ref().and_then(|hold| hold.due());
         [own, dupacks, held].into_iter().flatten().min()
     }
@@ -231,7 +233,7 @@ impl End {
     #[inline]
     fn observe(&mut self, now: Nanos, segment: &Segment, rtts: &mut PacketRtts) {
         if let Some(instruments) = &mut self.instruments {
-            let (flow, port) = (self.route.flow, self.port.as_ref());
+            let (flow, port) = (self.route.flow, self.port.as_deref());
             instruments.arrived(now, segment, port, |rtt| rtts.record(flow, rtt));
         }
     }

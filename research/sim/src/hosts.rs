@@ -338,7 +338,7 @@ impl Hosts {
         let port = self.ends[place].port.as_mut();
         for _ in 0..port.map_or(0, |port| port.take_dupacks(now)) {
             let end = &mut self.ends[place];
-            let Some(mut ack) = end.port.as_ref().and_then(Port::dupack) else {
+            let Some(mut ack) = end.port.as_deref().and_then(Port::dupack) else {
                 return;
             };
             let (network, rtts) = (&mut self.network, &mut self.rtts);

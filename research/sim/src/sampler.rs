@@ -33,7 +33,7 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
     let youngest = flow.open().next_back();
     let guest = youngest.map(|slot| hosts.end(slot, Side::Guest));
     let info = guest.map_or_else(Info::default, |end| end.connection.info());
-    let port = guest.and_then(|end| end.port.as_ref());
+    let port = guest.and_then(|end| end.port.as_deref());
     let mss_bytes = info.smss_bytes.max(1);
     let native = flow.plan().guest_config.congestion_control;
     let is_dctcp = matches!(native, CongestionControl::Dctcp { .. });

@@ -87,7 +87,7 @@ impl Hosts {
         let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
         if let (Some(policy), true) = (plan.policy, plan.is_coupled_by_port()) {
             let share = plan.membership.map_or(0, |at| at.priority);
-            end.port = Some(Port::sharing(self.core, policy, share));
+            end.port = Some(Box::new(Port::sharing(self.core, policy, share)));
         }
         if let (Some(port), Some(policy)) = (&mut end.port, plan.dupacks) {
             port.send_dupacks(policy);
@@ -231,7 +231,7 @@ impl Hosts {
 
     /// Takes the events of the law at the guest's port, those since the last call.
     pub fn take_events(&mut self, slot: Slot) -> impl Iterator<Item = LawEvent> + '_ {
-        let port = self.ends[slot.end(Side::Guest)].port.as_mut();
+        let port = self.ends[slot.end(Side::Guest)].port.as_deref_mut();
         port.into_iter().flat_map(Port::take_events)
     }
 
