@@ -298,7 +298,7 @@ impl<P: Packet> Network<P> {
         self.enqueue(at, link, number, hold, observer);
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue(
         &mut self,
         at: Nanos,
