@@ -96,6 +96,9 @@ impl End {
     #[inline(always)]
     pub fn deadline(&self) -> Option<Nanos> {
         let own = self.connection.deadline();
+        if self.port.is_none() && self.hold.is_none() {
+            return own;
+        }
         let dupacks = self.port.as_deref().and_then(Port::dupacks_due);
         let held = self.hold.as_ref().and_then(|hold| hold.due());
         [own, dupacks, held].into_iter().flatten().min()
@@ -286,7 +289,8 @@ impl End {
 }
 
 /// Sends a segment into the network.
-#[inline]
+// Always inlined, so that the packet is made where it is stored.
+#[inline(always)]
 fn inject(now: Nanos, route: &Route, segment: Segment, network: &mut Network<Packet>) {
     let peer = route.address.peer();
     let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);
