@@ -288,11 +288,19 @@ fn group_view(group: &uc_group, guests: &[uc_group_guest]) -> GroupView {
     let counted = group.ccc.guests.counted.flows;
     let of_group = guests.iter().filter(|guest| guest.key == group.key);
     let mut guests: Vec<GuestView> = of_group
-        .map(|guest| GuestView {
-            ifindex: guest.ifindex,
-            weight: guest.ccc.weight,
-            flows: guest.ccc.flows.counted.flows,
-            share_bytes: group.ccc.guest_share_bytes(&guest.ccc),
+        .map(|guest| {
+            let share_bytes = group.ccc.guest_share_bytes(&guest.ccc);
+            GuestView {
+                ifindex: guest.ifindex,
+                weight: guest.ccc.weight,
+                // A guest that is not counted, such as one whose port was detached, has the flows of its
+                // last report.
+                flows: match share_bytes {
+                    0 => 0,
+                    _ => guest.ccc.flows.counted.flows,
+                },
+                share_bytes,
+            }
         })
         .collect();
     guests.sort_by_key(|guest| guest.ifindex);
