@@ -1,6 +1,6 @@
-//! Measures streams between namespaces through ports with programs, without, split by the host, and
-//! through a proxy, which one could use instead: goodput, processor time for each bit, and connections
-//! a second. The ways take turns of a tenth of a second.
+//! Measures streams between namespaces through ports with programs, without, held or split by the host,
+//! and through a proxy, which one could use instead: goodput, processor time for each bit, and
+//! connections a second. The ways take turns of a tenth of a second.
 //!
 //! `taskset -c 1 cargo run --release -p uc-lab --example streams -- PATH_OF_UC`; needs root. On one
 //! processor the packets of a flow stay in order (see `tests/streams.rs`), and goodput shows the cost
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use beside::{Beside, Proxy, Split};
+use beside::{Beside, Hold, Proxy, Split};
 use bridge::{Bridge, Stream, listen};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -31,23 +31,27 @@ use uc_port::cost::Report;
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Number of turns of each way, and their length.
-const ROUNDS: usize = 31;
+const ROUNDS: usize = 27;
 const TURN: Duration = Duration::from_millis(100);
 /// Capacity of the flow table: all connections of the last part, none of which is stale before it ends.
 const FLOWS_MAX: u32 = 1 << 18;
 
 /// The ways; a way's guest has the same number. Without a law, packets are parsed and looked up.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 9] = [
     "plain",
     "no law",
     "law ecn, observed",
     "law ecn",
     "law dctcp",
+    "law ecn, paced",
+    "law ecn, buffered",
     "split",
     "proxy",
 ];
-const SPLIT: usize = 5;
-const PROXY: usize = 6;
+const PACED: usize = 5;
+const BUFFERED: usize = 6;
+const SPLIT: usize = 7;
+const PROXY: usize = 8;
 
 fn main() -> Done {
     let bridge = Bridge::build(NAMES.len() as u8, false)?;
@@ -71,7 +75,16 @@ fn main() -> Done {
     let direct = SocketAddr::from((Bridge::RECEIVER, listener.local_addr()?.port()));
     let mut beside = Vec::new();
     let uc = std::env::args().nth(1);
+    let uc = uc.as_deref();
     for (way, started) in [
+        (
+            PACED,
+            Hold::start(&bridge, PACED as u8, uc, "--pace", direct),
+        ),
+        (
+            BUFFERED,
+            Hold::start(&bridge, BUFFERED as u8, uc, "--buffer", direct),
+        ),
         (SPLIT, Split::start(&bridge, SPLIT as u8, uc, direct.port())),
         (PROXY, Proxy::start(&bridge, direct)),
     ] {
@@ -109,7 +122,7 @@ impl Bench {
     /// Returns the ways that are measured, "plain" first.
     fn ways(&self) -> Vec<usize> {
         let started = self.beside.iter().map(|(way, _)| *way);
-        (0..SPLIT).chain(started).collect()
+        (0..PACED).chain(started).collect()
     }
 
     /// Returns the ways in the order of a round: each is first, and has each place, equally often.

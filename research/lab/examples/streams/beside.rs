@@ -1,5 +1,5 @@
-//! Processes on the bridge's host that take connections and make others to the receiver: HAProxy, and
-//! `uc split`.
+//! Processes on the bridge's host through which data pass: HAProxy and `uc split`, which take connections
+//! and make others to the receiver, and `uc hold`, which holds the packets of a port.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,6 +12,7 @@ use crate::bridge::{Bridge, run_ip};
 
 /// An address of the receiver that guests reach through the host only.
 const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
+const NO_UC: &str = "the path of `uc` is not given";
 
 /// A running process; dropping it ends it.
 pub struct Beside {
@@ -98,8 +99,8 @@ pub struct Split;
 impl Split {
     /// Routes between this guest and [`BEHIND`] through the host, starts `uc`, and waits until it
     /// splits connections to this port.
-    pub fn start(bridge: &Bridge, guest: u8, uc: Option<String>, port: u16) -> Done<Beside> {
-        let uc = uc.ok_or("the path of `uc` is not given")?;
+    pub fn start(bridge: &Bridge, guest: u8, uc: Option<&str>, port: u16) -> Done<Beside> {
+        let uc = uc.ok_or(NO_UC)?;
         let (host, receiver, address) = (Bridge::HOST, Bridge::RECEIVER, Bridge::guest(guest));
         let forwards = ("net.ipv4.ip_forward", "1".to_owned());
         bridge.host.set_sysctls(&[forwards])?;
@@ -125,25 +126,62 @@ impl Split {
         for (namespace, batch) in routes {
             run_ip(namespace, &batch)?;
         }
-        let mut command: Command = bridge.host.command(&uc);
-        command
-            .args(["split", "br0", "--threads", "1"])
-            .stdout(Stdio::piped());
-        let mut process = command
-            .spawn()
-            .map_err(|error| format!("{uc} does not start: {error}"))?;
-        let said = process.stdout.take().ok_or("no stdout")?;
-        let split = Beside {
-            address: SocketAddr::from((BEHIND, port)),
-            process,
-            _folder: None,
-        };
-        // The last line of those that it prints when it splits.
-        for line in BufReader::new(said).lines() {
-            if line?.starts_with("caution: ") {
-                return Ok(split);
-            }
-        }
-        Err("`uc split` refused".into())
+        let mut command: Command = bridge.host.command(uc);
+        command.args(["split", "br0", "--threads", "1"]);
+        cautious(command, SocketAddr::from((BEHIND, port)))
     }
+}
+
+/// `uc hold` at a guest's port, which it attaches with law `ecn`, in a BPF file system of its own.
+pub struct Hold;
+
+impl Hold {
+    /// Starts `uc` and waits until it holds the packets of new connections. `what`: its option.
+    pub fn start(
+        bridge: &Bridge,
+        guest: u8,
+        uc: Option<&str>,
+        what: &str,
+        to: SocketAddr,
+    ) -> Done<Beside> {
+        let uc = std::path::absolute(uc.ok_or(NO_UC)?)?;
+        let script = "mount -t bpf -o mode=755 bpf /sys/fs/bpf\n\
+                      \"$1\" attach \"$2\" --law ecn > /dev/null\n\
+                      exec \"$1\" hold \"$2\" \"$3\"";
+        let mut command = bridge.host.command("unshare");
+        command
+            .args([
+                "--mount",
+                "--propagation",
+                "private",
+                "sh",
+                "-ec",
+                script,
+                "sh",
+            ])
+            .arg(uc)
+            .args([&Bridge::port(guest), what]);
+        cautious(command, to)
+    }
+}
+
+/// Starts a command of `uc` that serves connections to this address, and waits until it does so: the
+/// last line that it prints before is a caution.
+fn cautious(mut command: Command, address: SocketAddr) -> Done<Beside> {
+    command.stdout(Stdio::piped());
+    let mut process = command
+        .spawn()
+        .map_err(|error| format!("{command:?} does not start: {error}"))?;
+    let said = process.stdout.take().ok_or("no stdout")?;
+    let beside = Beside {
+        address,
+        process,
+        _folder: None,
+    };
+    for line in BufReader::new(said).lines() {
+        if line?.starts_with("caution: ") {
+            return Ok(beside);
+        }
+    }
+    Err(format!("{command:?} refused").into())
 }
