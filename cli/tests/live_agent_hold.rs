@@ -11,8 +11,6 @@ use common::live_with;
 use common::lost::{CONNECTIONS, PACKET_BYTES, SEGMENTS, lose_the_next_window, send_singly};
 use common::process::Process;
 use common::uc::{outcome, refusal, success};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use uc_client::AgentState;
 use uc_holder::{Done, PortSetup, Status};
 use uc_lab::pattern::Pattern;
@@ -147,18 +145,12 @@ fn live_killed_hold_is_started_again_and_ports_of_others_are_refused() {
     }
     let _alone = alone();
     let hosts = hosts(&policy(BOTH, ""));
-    let (agent, state) = hosts.start();
-    let first = process(&state).unwrap().pid;
+    let (agent, _) = hosts.start();
     let ends = hosts.guest();
-    pass(&ends);
-    kill(Pid::from_raw(first as i32), Signal::SIGKILL).unwrap();
-    pass(&ends);
-    let state = hosts.here.wait("another process", |state| {
-        process(state).is_some() && state.hold.as_ref().is_some_and(|hold| hold.starts == 2)
+    hosts.kill_process(&ends, |state| {
+        let hold = state.hold.as_ref()?;
+        Some((hold, hold.process.as_ref()?.pid))
     });
-    let hold = state.hold.as_ref().unwrap();
-    assert_ne!(process(&state).unwrap().pid, first);
-    assert!(hold.error.as_ref().unwrap().contains("signal 9"));
     refusal(
         hosts.here.uc(&["hold", "port0", "--pace"]),
         &["port0", "the agent's `uc hold` (process ", "in the policy"],

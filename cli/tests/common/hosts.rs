@@ -3,7 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use uc_client::AgentState;
+use uc_client::state::CommandState;
 use uc_lab::netns::Namespace;
 
 use super::agent::{Agent, Installation};
@@ -68,6 +71,28 @@ impl Hosts {
     /// Opens a connection of the neighbour to the server.
     pub fn neighbour(&self) -> (TcpStream, TcpStream) {
         open(&self.neighbour, &self.listener)
+    }
+
+    /// Kills the process of a command that the agent runs for all ports. Bytes of these ends pass before and after, and
+    /// the agent, which says why it ended, starts it again once. Returns the state then. `of`: the command's.
+    pub fn kill_process<D>(
+        &self,
+        ends: &(TcpStream, TcpStream),
+        of: impl Fn(&AgentState) -> Option<(&CommandState<D>, u32)>,
+    ) -> AgentState {
+        let first = of(&self.in_force("the process")).unwrap().1;
+        pass(ends);
+        kill(Pid::from_raw(first as i32), Signal::SIGKILL).unwrap();
+        pass(ends);
+        let again = |state: &AgentState| {
+            let another = of(state).is_some_and(|(command, _)| command.starts == 2);
+            another && state.is_in_force()
+        };
+        let state = self.here.wait("another process", again);
+        let (command, pid) = of(&state).unwrap();
+        assert_ne!(pid, first);
+        assert!(command.error.as_ref().unwrap().contains("signal 9"));
+        state
     }
 
     /// Returns what `uc explain` says of the connection of this end at this port.
