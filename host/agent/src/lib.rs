@@ -15,8 +15,8 @@
 //! - `confined.rs`: the processes without rights that parse what others wrote: `names.rs` the files of
 //!   libvirt and CNI, [`metrics`] the requests of scrapers.
 //! - `watches.rs`, `splits.rs`, `dupacks.rs`, `packets.rs`: what processes of their own do for ports, `uc watch`,
-//!   `uc split`, `uc dupack` and `uc hold`; `process.rs`: such a process; `command.rs`: one that does so for all ports together;
-//!   `at_ports.rs`: one that does so at each port by itself.
+//!   `uc split`, `uc dupack` and `uc hold`; `process.rs`: such a process; `command.rs`: one that does so for all
+//!   ports together; `at_ports.rs`: one that does so at each port by itself.
 //! - `tunes.rs`: the TCP of tenants' containers, by programs at their sockets.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
 

@@ -1,7 +1,8 @@
 //! An operator's policy for the ports of a host: one TOML file, or the same text under a fleet's
 //! key.
 //!
-//! - [`file`], [`agent`], [`CanaryTable`], [`DupackTable`], [`HoldTable`], [`SplitTable`], [`TuneTable`]: the file's tables and keys as they are written, and its JSON Schema.
+//! - [`file`], [`agent`], [`CanaryTable`], [`DupackTable`], [`HoldTable`], [`SplitTable`], [`TuneTable`]: the file's
+//!   tables and keys as they are written, and its JSON Schema.
 //! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]:
 //!   lists and their elements.
 //! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its

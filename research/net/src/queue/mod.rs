@@ -198,8 +198,9 @@ impl Queue {
     }
 
     /// Decides on a packet of `size_bytes` that arrives at `now`, and marks it if the verdict is
-    /// [`Verdict::Marked`]; a packet that no discipline asks for its ECN field is not touched. A packet that is not dropped goes into the queue by [`Queue::push`], or
-    /// straight to the transmitter if nothing waits and the transmitter is free.
+    /// [`Verdict::Marked`]; a packet that no discipline asks for its ECN field is not touched. A packet
+    /// that is not dropped goes into the queue by [`Queue::push`], or straight to the transmitter if
+    /// nothing waits and the transmitter is free.
     #[inline]
     pub(crate) fn judge(
         &mut self,
