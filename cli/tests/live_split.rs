@@ -410,7 +410,9 @@ fn live_connections_from_forged_addresses_are_not_answered_by_the_host() {
         net.host.set_sysctls(&off).unwrap();
         let split = net.split(&[]);
         let listener = listen(&net.server, Routed::server(0, is_ipv6, 80));
-        ip(&net.guest, &format!("address add {forged} dev lo"));
+        // An IPv6 address can be bound to at once only without the search for duplicates.
+        let nodad = if is_ipv6 { " nodad" } else { "" };
+        ip(&net.guest, &format!("address add {forged} dev lo{nodad}"));
         // Otherwise the host tells the server that nobody is there.
         ip(&net.host, &format!("route add blackhole {forged}"));
         let address = SocketAddr::new(forged.parse().unwrap(), 0);

@@ -77,6 +77,10 @@ impl Routed {
         pair((&host, "port0"), (&guest, "eth0"));
         address(&host, "port0", 1, 1);
         address(&guest, "eth0", 1, 2);
+        // Lost requests would delay the first packet. An IPv6 host sends none for packets from an address
+        // of `lo` until its link-local address is confirmed.
+        neighbour(&host, "port0", &guest, "eth0", 1, 2);
+        neighbour(&guest, "eth0", &host, "port0", 1, 1);
         ip(&guest, "route add default via 10.1.0.1");
         ip(&guest, "-6 route add default via fd01::1");
         let mut lines = Vec::new();
@@ -92,7 +96,6 @@ impl Routed {
             let subnet = 2 + number;
             address(&host, &up, subnet, 1);
             address(&server, &eth, subnet, 2);
-            // Lost requests would delay the first packet.
             neighbour(&host, &up, &server, &eth, subnet, 2);
             neighbour(&server, &eth, &host, &up, subnet, 1);
             // Now that both interfaces are up.
