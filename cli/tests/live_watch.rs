@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::bench::{build, complete_checksums, raw_socket, tcp_counter, wait_until};
-use common::capture::{ACK, Capture, SYN, Segment, segments};
+use common::capture::{ACK, Capture, SYN, Segment, segments, tshark};
 use common::frames::{frames, ip};
 use common::uc::{refusal, success};
 use common::watcher::Watcher;
@@ -66,9 +66,8 @@ fn is_probe(frame: &[u8]) -> bool {
 
 /// Returns the time stamps of the packets that match the filter, in microseconds.
 fn times_us(file: &Path, filter: &str) -> Vec<u64> {
-    let mut command = Command::new("tshark");
-    command.arg("-r").arg(file).args(["-Y", filter]);
-    command.args(["-T", "fields", "-e", "frame.time_relative"]);
+    let mut command = tshark(file, filter);
+    command.args(["-e", "frame.time_relative"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -254,11 +253,7 @@ fn live_a_sending_server_keeps_the_window_that_its_clients_host_sets() {
 
 /// Returns the window scale that the guest offered.
 fn guest_scale(file: &Path) -> u32 {
-    let mut command = Command::new("tshark");
-    command
-        .arg("-r")
-        .arg(file)
-        .args(["-Y", "tcp.flags == 2", "-T", "fields"]);
+    let mut command = tshark(file, "tcp.flags == 2");
     let output = command
         .args(["-e", "tcp.options.wscale.shift"])
         .output()

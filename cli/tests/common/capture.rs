@@ -164,13 +164,20 @@ const FIELDS: [&str; 16] = [
     "frame.time_relative",
 ];
 
+/// Returns a command of tshark that prints fields of the packets in the file that match the filter.
+pub fn tshark(file: &Path, filter: &str) -> Command {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(file).args(["-Y", filter]);
+    // Random payload sometimes looks like the start of a long message of some protocol. tshark would collect
+    // its segments, for minutes.
+    command.args(["-o", "tcp.desegment_tcp_streams:FALSE", "-T", "fields"]);
+    command
+}
+
 /// Returns every TCP segment of the file. Panics at the first bad checksum.
 pub fn segments(file: &Path) -> Vec<Segment> {
-    let mut command = Command::new("tshark");
-    command
-        .arg("-r")
-        .arg(file)
-        .args(["-Y", "tcp", "-T", "fields", "-E", "separator=,"]);
+    let mut command = tshark(file, "tcp");
+    command.args(["-E", "separator=,"]);
     for check in ["tcp.check_checksum:TRUE", "ip.check_checksum:TRUE"] {
         command.args(["-o", check]);
     }
