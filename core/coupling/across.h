@@ -52,7 +52,9 @@ static __always_inline __u8 uc_ccc_is_fresh(const struct uc_ccc *ccc,
  * computes; what its flows add until the next answer stays. An answer made before the host knew of
  * the group's last reduction would undo it, so it is ignored. The time of the host's last reduction
  * is taken over, too: the loss of a packet sent before it is part of the same loss event (RFC
- * 6582's recovery point).
+ * 6582's recovery point). The group's flows learn of the reduction only now, and have sent with the
+ * window before it meanwhile. So the time is later by as long as the answer took, the report
+ * included.
  */
 static __always_inline void uc_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link *link,
 					  const struct uc_ccc_told *told, __u64 now_ns)
@@ -62,7 +64,9 @@ static __always_inline void uc_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link
 		return;
 	uc_ccc_set_window(ccc, (__u64)told->window_bytes << 16);
 	ccc->ssthresh_bytes = uc_min64(told->ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);
-	ccc->cut_ns = uc_max64(ccc->cut_ns, uc_min64(told->cut_ns, now_ns));
+	if (told->cut_ns)
+		ccc->cut_ns = uc_max64(ccc->cut_ns,
+				       now_ns - uc_ccc_less(told->at_ns, told->cut_ns));
 	link->taken_ns = told->at_ns;
 }
 

@@ -129,6 +129,23 @@ fn loss_of_data_sent_before_the_host_cut_is_no_loss_event_of_the_group() {
     }
 }
 
+#[test]
+fn loss_of_data_sent_before_the_guest_heard_of_the_hosts_cut_is_no_loss_event() {
+    // The host reduced its window 60 ms ago, as the report was made, and the guest hears of it now. What it
+    // finds lost after a round trip was sent 25 ms ago; what it finds lost a round trip later, in 75 ms.
+    for (later_ns, cuts) in [(ROUND_NS, 0), (2 * ROUND_NS, 1)] {
+        let mut home = Home::new(80 * MSS);
+        home.now_ns += 10 * ROUND_NS;
+        let told = Told {
+            cut_ns: home.now_ns - 60 * MS,
+            ..home.told(60 * MS, 40 * MSS)
+        };
+        home.hears(0, consts::AVOIDANCE, 0, Some(&told));
+        home.hears(later_ns, consts::RECOVERY, 0, Some(&told));
+        assert_eq!(home.group.cuts, cuts, "{later_ns}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_stale_answer_and_none_from_the_future_changes_anything(
