@@ -185,15 +185,32 @@ fn decimals(number: &str) -> usize {
     number.split_once('.').map_or(0, |(_, digits)| digits.len())
 }
 
-/// Words before a number that make it a name: of a kernel, a release, or a section.
-const NAMES: [&str; 6] = ["§", "Linux ", "Rust ", "RFC ", "version ", "Debian "];
+/// Words before a number that make it a name: of a release, a section, or a statement of a paper.
+const NAMES: [&str; 13] = [
+    "§",
+    "Linux ",
+    "Rust ",
+    "RFC ",
+    "version ",
+    "Debian ",
+    "Python ",
+    "QEMU ",
+    "glibc ",
+    "theorem ",
+    "theorems ",
+    "lemma ",
+    "corollary ",
+];
+/// Words between a number that is a name and the next one of a list, as in "Linux 5.10 to 6.18".
+const JOINS: [&str; 3] = [" and ", " or ", " to "];
 
 /// Counts the numbers of a document's prose that look like results and have no source: those with a
 /// fraction or a standard error, outside code, comments and links. A mean and its error are one.
 pub fn unsourced(text: &str) -> usize {
-    let prose = prose(text);
+    let prose = prose(text).replace('\n', " ");
     let mut count = 0;
     let mut at = 0;
+    let mut name_end = None;
     while let Some(start) = prose[at..].find(|c: char| c.is_ascii_digit()) {
         let start = at + start;
         let token = &prose[start..];
@@ -202,14 +219,24 @@ pub fn unsourced(text: &str) -> usize {
         let (before, after) = (&prose[..start], &token[number.len()..]);
         at = start + number.len();
         let is_part = before.ends_with(|c: char| c.is_alphanumeric() || "_.".contains(c));
-        let is_name = NAMES.iter().any(|name| before.ends_with(name));
+        let is_name = is_name(before, name_end);
+        name_end = is_name.then_some(at);
         let is_error = before.ends_with("± ");
         let has_error = after.starts_with(" ± ");
         let has_fraction = number.matches('.').count() == 1;
-        let is_result = (has_fraction || has_error) && !is_part && !is_name && !is_error;
+        let is_result = (has_fraction && !is_name || has_error) && !is_part && !is_error;
         count += usize::from(is_result && !has_source(after, has_error));
     }
     count
+}
+
+/// Returns whether the number behind `before` is a name: after a word of [`NAMES`], after a word and a hyphen
+/// ("Apache-2.0"), or next in a list to a name that ended at `name_end`.
+fn is_name(before: &str, name_end: Option<usize>) -> bool {
+    let word = before.strip_suffix('-');
+    let is_compound = word.is_some_and(|word| word.ends_with(char::is_alphabetic));
+    let is_next = name_end.is_some_and(|end| JOINS.contains(&&before[end..]));
+    is_compound || is_next || NAMES.iter().any(|name| before.ends_with(name))
 }
 
 /// Returns whether a source follows, after the number's own error and unit.
@@ -340,6 +367,12 @@ mod tests {
             ),
             ("0.991<!-- a remark -->", 1),
             ("Linux 6.18, §4.1, v1.2, 1.2.3, `0.5`, [0.4](x0.3.md)", 1),
+            (
+                "Linux 5.10 to\n6.12 and 7.3, theorems 4.1 and 4.2, Apache-2.0",
+                0,
+            ),
+            ("Linux 5.10, 0.97, -0.5, and Linux 6.12 has 1.2 and 1.3", 4),
+            ("Linux 6.12 and 1.2 ± 0.1, 3 and 1.5", 2),
             ("```\n0.5\n```\n1.5", 1),
         ] {
             assert_eq!(unsourced(text), count, "{text}");
