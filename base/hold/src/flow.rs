@@ -2,11 +2,12 @@
 
 use crate::connection::{Arrived, Connection, Sent};
 use crate::memory::Desk;
-use crate::pace::{Pacer, Path};
+use crate::pace::{Pacer, Passing, Path};
 use crate::repair::Repair;
 use crate::rtt::Rtt;
 use crate::segment::flags::{ACK, RST, SYN};
-use crate::{Packet, Segment, Settings};
+use crate::seq::{beyond, later};
+use crate::{AckEdit, Packet, Segment, Settings};
 
 /// The times under which a hold registers a flow, in ns.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +27,8 @@ pub(crate) struct Flow<P> {
     rtt: Rtt,
     pacer: Option<Pacer<P>>,
     repair: Option<Repair<P>>,
+    /// The furthest right edge of the windows that the guest gets; `None`: it has got none yet.
+    edge: Option<u32>,
     /// The times at which the hold has registered the flow.
     pub(crate) registered: Times,
 }
@@ -38,6 +41,7 @@ impl<P: Packet> Flow<P> {
             rtt: Rtt::new(least_timeout_ns(&settings)),
             pacer: settings.pace.then(Pacer::new),
             repair: settings.buffer.map(|_| Repair::new()),
+            edge: None,
             registered: Times::default(),
         }
     }
@@ -146,8 +150,11 @@ impl<P: Packet> Flow<P> {
             Arrived::Other | Arrived::Duplicate => {}
             Arrived::Opened | Arrived::Acked(_) => self.rtt.acked(segment.ack, now_ns),
         }
-        if let (Arrived::Opened, Some(pacer)) = (arrived, &mut self.pacer) {
-            pacer.opened(segment, self.connection.scale);
+        if arrived == Arrived::Opened {
+            self.edge = Some(segment.ack.wrapping_add(segment.window.into()));
+            if let Some(pacer) = &mut self.pacer {
+                pacer.opened(segment, self.connection.scale);
+            }
         }
         if matches!(arrived, Arrived::Other | Arrived::Opened) {
             desk.send_to_guest(packet, None, false);
@@ -161,10 +168,44 @@ impl<P: Packet> Flow<P> {
         let is_repaired = self.connection.flight_bytes() == 0 || was_covered && self.covers_first();
         let without_sack =
             self.repairs_alone() && is_repaired && segment.sack_blocks().next().is_some();
-        match &mut self.pacer {
-            None => desk.send_to_guest(packet, None, without_sack),
-            Some(pacer) => pacer.arrived(now_ns, &path, segment, packet, without_sack, desk),
+        let before = self.edge;
+        let window = self.window(segment);
+        let is_lowered = window != segment.window;
+        if is_lowered && before == self.edge && arrived == Arrived::Acked(0) && is_bare(segment) {
+            // to the guest it would be a duplicate
+            desk.counts.dupacks_hidden += 1;
+            return;
         }
+        let Some(pacer) = &mut self.pacer else {
+            let ack = segment.ack;
+            let lowered = is_lowered.then_some(AckEdit { ack, window });
+            desk.send_to_guest(packet, lowered, without_sack);
+            return;
+        };
+        let passing = Passing {
+            packet,
+            window,
+            without_sack,
+        };
+        pacer.arrived(now_ns, &path, segment, passing, desk);
+    }
+
+    /// Returns the window that the guest gets with this ACK: the ACK's own, unless the host repairs a loss
+    /// and has less room. The right edge does not move back for that.
+    fn window(&mut self, segment: &Segment) -> u16 {
+        let (una, scale) = (self.connection.una, self.connection.scale);
+        let repair = self.repair.as_ref();
+        let room_bytes = repair.and_then(|repair| repair.room_bytes(&self.connection));
+        let mut window = segment.window;
+        if let Some(bytes) = room_bytes {
+            let end = una.wrapping_add(bytes);
+            let end = self.edge.map_or(end, |edge| later(edge, end));
+            let units = beyond(end, segment.ack).div_ceil(1 << scale);
+            window = u16::try_from(units).map_or(window, |most| window.min(most));
+        }
+        let edge = segment.ack.wrapping_add(u32::from(window) << scale);
+        self.edge = Some(self.edge.map_or(edge, |before| later(before, edge)));
+        window
     }
 
     /// Passes an ACK to the repair. Returns whether the ACK is hidden from the guest.
@@ -242,6 +283,11 @@ impl<P: Packet> Flow<P> {
             srtt_ns: self.rtt.srtt_ns().unwrap_or(0),
         }
     }
+}
+
+/// Returns whether the segment has neither data nor FIN.
+fn is_bare(segment: &Segment) -> bool {
+    segment.end() == segment.seq
 }
 
 /// Returns the minimum RTO; without `buffer` no timer uses it.

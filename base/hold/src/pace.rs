@@ -52,13 +52,24 @@ impl Path {
     }
 }
 
+/// A packet that is to go to the guest, and what changes in it.
+#[derive(Debug)]
+pub(crate) struct Passing<P> {
+    pub(crate) packet: P,
+    /// The window field that the guest gets.
+    pub(crate) window: u16,
+    /// Whether its SACK blocks are removed.
+    pub(crate) without_sack: bool,
+}
+
 /// An ACK that waits.
 #[derive(Clone, Debug)]
 struct Waiting<P> {
     ack: AckEdit,
     /// Whether `ack` is the packet's own ACK number and window.
     is_own: bool,
-    /// Whether the ACK may be divided. SACK blocks that the guest gets belong to the whole ACK.
+    /// Whether the ACK may be divided. SACK blocks that the guest gets belong to the whole ACK. One whose
+    /// window was lowered lets out no burst, and parts of it would round the edge down.
     is_divisible: bool,
     without_sack: bool,
     packet: P,
@@ -130,21 +141,23 @@ impl<P: Packet> Pacer<P> {
         now_ns: u64,
         path: &Path,
         segment: &Segment,
-        packet: P,
-        without_sack: bool,
+        passing: Passing<P>,
         desk: &mut Desk<'_, P>,
     ) {
         let ack = AckEdit {
             ack: segment.ack,
-            window: segment.window,
+            window: passing.window,
         };
+        let without_sack = passing.without_sack;
+        let is_own = passing.window == segment.window;
+        let has_sack = !without_sack && segment.sack_blocks().next().is_some();
         let waiting = Waiting {
             ack,
-            is_own: true,
-            is_divisible: without_sack || segment.sack_blocks().next().is_none(),
+            is_own,
+            is_divisible: is_own && !has_sack,
             without_sack,
-            bytes: packet.bytes(),
-            packet,
+            bytes: passing.packet.bytes(),
+            packet: passing.packet,
         };
         if segment.payload_bytes > 0 || segment.has(FIN) {
             self.data(now_ns, path, waiting, desk);
@@ -161,9 +174,10 @@ impl<P: Packet> Pacer<P> {
     fn data(&mut self, now_ns: u64, path: &Path, mut data: Waiting<P>, desk: &mut Desk<'_, P>) {
         let without_sack = data.without_sack;
         let mut ack = data.ack;
+        let edit = (!data.is_own).then_some(ack);
         let Some(released) = self.released else {
             self.take_over(ack);
-            desk.send_to_guest(data.packet, None, without_sack);
+            desk.send_to_guest(data.packet, edit, without_sack);
             return;
         };
         let newly = beyond(ack.ack, released.ack);
@@ -171,7 +185,7 @@ impl<P: Packet> Pacer<P> {
         if self.queue.is_empty() && !is_early {
             self.charge(now_ns.max(self.free_ns), newly, path);
             self.advance(ack, path.nxt);
-            desk.send_to_guest(data.packet, None, without_sack);
+            desk.send_to_guest(data.packet, edit, without_sack);
             return;
         }
         let bare = data.packet.bare_ack(path.peer_nxt);
@@ -179,7 +193,7 @@ impl<P: Packet> Pacer<P> {
         if lowered.is_none() {
             self.take_over(ack);
         }
-        desk.send_to_guest(data.packet, lowered, without_sack);
+        desk.send_to_guest(data.packet, lowered.or(edit), without_sack);
         if let Some(last) = self
             .drop_queue(desk)
             .filter(|last| after(last.ack, ack.ack))
@@ -188,8 +202,8 @@ impl<P: Packet> Pacer<P> {
         }
         data = Waiting {
             ack,
-            is_own: ack == data.ack,
-            is_divisible: true,
+            is_own: data.is_own && ack == data.ack,
+            is_divisible: data.is_own,
             without_sack: false,
             bytes: bare.bytes(),
             packet: bare,

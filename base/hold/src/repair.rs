@@ -13,8 +13,13 @@
 //! segment itself, the host leaves the repair to it, lets duplicate ACKs pass, and only its timer goes
 //! on.
 //!
-//! The window for new data is not decided here: a retransmission of the host passes the port's program,
-//! whose law reduces the guest's window as if the guest had retransmitted.
+//! The law decides the window: a retransmission of the host passes the port's program, which reduces the
+//! guest's window as if the guest had retransmitted. In two repairs the guest gets less ([`Repair::room_bytes`]),
+//! since a sender has no room for new data then: after a timeout, when slow start is for what was lost, and in a
+//! repair that began before the third duplicate ACK. Such a repair is that of a timeout to the law, or none yet.
+//! After a timeout the law would allow two segments of new data, by which a sender finds out whether the timeout
+//! was spurious (RFC 5682 §2.1 step 2b); but that sender sends them instead of what was lost, and the host
+//! retransmits.
 
 use crate::connection::Connection;
 use crate::kept::{Fate, Kept};
@@ -64,6 +69,8 @@ pub(crate) struct Repair<P> {
     /// When the first duplicate ACK is no longer taken for another order of packets.
     reordering_until_ns: Option<u64>,
     deadline_ns: Option<u64>,
+    /// Whether this repair began before the third duplicate ACK.
+    is_early: bool,
     /// Whether a partial ACK of this repair has restarted the timer (RFC 6582 §3.2 step 5).
     has_restarted: bool,
 }
@@ -83,6 +90,7 @@ impl<P: Packet> Repair<P> {
             timeouts: 0,
             reordering_until_ns: None,
             deadline_ns: None,
+            is_early: false,
             has_restarted: false,
         }
     }
@@ -106,6 +114,17 @@ impl<P: Packet> Repair<P> {
     /// Returns whether the repair that is under way was left to the guest.
     pub(crate) fn is_left(&self) -> bool {
         self.phase == Phase::Open && self.recover.is_some()
+    }
+
+    /// Returns how many bytes the guest may have in flight while the host repairs; `None`: its window
+    /// decides.
+    pub(crate) fn room_bytes(&self, connection: &Connection) -> Option<u32> {
+        let flight_bytes = connection.flight_bytes();
+        match self.phase {
+            Phase::Loss => Some(flight_bytes.max(self.window_bytes)),
+            Phase::Fast if self.is_early => Some(flight_bytes),
+            Phase::Fast | Phase::Open => None,
+        }
     }
 
     /// Drops all copies, and ends what is under way.
@@ -256,6 +275,7 @@ impl<P: Packet> Repair<P> {
         desk: &mut Desk<'_, P>,
     ) {
         self.phase = Phase::Fast;
+        self.is_early = self.duplicates < DUPLICATES;
         self.recover = Some(connection.nxt);
         self.reordering_until_ns = None;
         self.credit_bytes = 0;

@@ -6,3 +6,4 @@ mod buffer;
 mod flows;
 mod pace;
 mod properties;
+mod room;
