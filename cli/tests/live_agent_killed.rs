@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::agent::{Agent, Installation};
 use common::bench::wait_until;
+use common::kills::Kills;
 use common::live_with;
 use common::uc::success;
 use unnoticed::network::{FLOWS, Network, PORT, lost, resent};
@@ -18,6 +19,9 @@ use unnoticed::shadows::Shadows;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 const QUIET: Duration = Duration::from_secs(2);
+/// Kills of an agent, unless `UC_KILLS` is given, and the time within which a moment is drawn.
+const KILLS: u64 = 20;
+const MOMENTS: Duration = Duration::from_millis(100);
 
 fn policy(law: &str) -> String {
     format!(
@@ -55,8 +59,8 @@ fn live_a_hundred_flows_survive_killed_agents_reloads_and_upgrades_without_notic
             usize::from(FLOWS),
             "flows with a state to lose"
         );
-        let agent = twenty_kills(&here, agent, &mut shadows);
-        count("20 kills");
+        let agent = kills(&here, agent, &mut shadows);
+        count("kills");
         twenty_reloads(&here, &mut shadows);
         count("20 reloads");
         let agent = ten_upgrades(&here, agent, &mut shadows);
@@ -88,10 +92,12 @@ fn live_a_hundred_flows_survive_killed_agents_reloads_and_upgrades_without_notic
     assert!(here.sandbox.is_clean());
 }
 
-fn twenty_kills(here: &Installation, mut agent: Agent, shadows: &mut Shadows<'_>) -> Agent {
-    for number in 0..20 {
-        let pid = agent.pid();
+fn kills(here: &Installation, mut agent: Agent, shadows: &mut Shadows<'_>) -> Agent {
+    let mut kills = Kills::of("live_agent_killed", KILLS);
+    while let Some(kill) = kills.another() {
+        let (pid, number) = (agent.pid(), kill.number);
         shadows.go_on(&format!("before kill {number}"));
+        kills.sleep(&kill, MOMENTS);
         agent.kill();
         shadows.go_on(&format!("without an agent {number}"));
         agent = here.start(&[]);

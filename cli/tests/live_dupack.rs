@@ -5,10 +5,15 @@ mod common;
 
 use std::io::Write;
 use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 use common::bench::wait_until;
-use common::ends::{listen, open};
-use common::lost::{CONNECTIONS, SEGMENTS, send_singly, transfers};
+use common::ends::{listen, open, receive, send};
+use common::kills::Kills;
+use common::lost::{
+    CONNECTIONS, SEGMENTS, lose_the_next_window, send_singly, transfers, window_bytes,
+};
 use common::process::Process;
 use common::routed::Routed;
 use common::sandbox::Sandbox;
@@ -19,6 +24,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const TOOLS: [&str; 2] = ["ip", "nft"];
+/// Kills of the process, unless `UC_KILLS` is given, and the time within which a moment is drawn: duplicate ACKs
+/// come some milliseconds after a loss.
+const KILLS: u64 = 5;
+const MOMENTS: Duration = Duration::from_millis(20);
 const ATTACH: [&str; 6] = [
     "attach",
     "port0",
@@ -85,7 +94,7 @@ fn live_lost_windows_are_repaired_by_fast_retransmits_and_without_dupack_by_the_
 }
 
 #[test]
-fn live_kill_leaves_nothing_and_the_guests_timer_takes_over() {
+fn live_kills_leave_nothing_and_the_guests_timer_takes_over() {
     if !can_run() {
         return;
     }
@@ -100,7 +109,20 @@ fn live_kill_leaves_nothing_and_the_guests_timer_takes_over() {
     );
     let pins = sandbox.pins();
     drop(process);
-    assert_eq!(sandbox.pins(), pins);
+    let mut kills = Kills::of("live_dupack", KILLS);
+    while let Some(kill) = kills.another() {
+        let process = dupack(&net, &sandbox);
+        let (from, to) = open(&net.guest, &listener);
+        lose_the_next_window(&net);
+        let bytes = window_bytes(&listener);
+        thread::scope(|scope| {
+            scope.spawn(|| send(&from, bytes));
+            scope.spawn(|| assert_eq!(receive(&to), bytes));
+            kills.sleep(&kill, MOMENTS);
+            drop(process);
+        });
+        assert_eq!(sandbox.pins(), pins);
+    }
     // A connection from before goes on, and lost windows are repaired as without the command.
     guest.write_all(b"?").unwrap();
     let (timeouts, _) = transfers(&net, &listener);

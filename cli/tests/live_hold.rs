@@ -8,6 +8,7 @@ use std::time::Duration;
 use common::bench::tcp_counter;
 use common::ends::{listen, open, receive, send};
 use common::held::{Held, count};
+use common::kills::Kills;
 use common::routed::{Routed, ip};
 use common::sandbox::Sandbox;
 use common::transfer::{End, Transfer, pace};
@@ -25,8 +26,10 @@ const BOTH: [&str; 2] = ["--pace", "--buffer"];
 const BYTES: u64 = 20_000_000;
 /// Data of a full packet, at most.
 const MSS_BYTES: u64 = 1460;
-/// Interruptions of the process.
+/// Kills of the process, unless `UC_KILLS` is given, and its stops.
 const TIMES: u64 = 10;
+/// Time within which a moment is drawn, for a kill or a stop.
+const MOMENTS: Duration = Duration::from_millis(50);
 /// Rate of a transfer in bytes per second: at it the ring takes what arrives until the process runs.
 const RATE: u32 = 40_000_000;
 
@@ -123,12 +126,6 @@ fn finish(transfers: [Transfer; 2]) {
     }
 }
 
-fn random(name: &str) -> Stream {
-    let seed = std::env::var("UC_SEED").map_or(1, |seed| seed.parse().unwrap());
-    println!("UC_SEED={seed}");
-    Stream::new(seed, name)
-}
-
 #[test]
 fn live_transfers_go_on_when_the_process_is_killed_and_nothing_is_left() {
     if !can_run() {
@@ -136,12 +133,12 @@ fn live_transfers_go_on_when_the_process_is_killed_and_nothing_is_left() {
     }
     let (net, sandbox) = network();
     let pins = sandbox.pins();
-    let mut random = random("kills");
-    for number in 0..TIMES {
+    let mut kills = Kills::of("live_hold", TIMES);
+    while let Some(kill) = kills.another() {
         let held = Held::start(&net, &sandbox, &BOTH);
-        let both = transfers(&net, number as u16);
+        let both = transfers(&net, kill.number as u16);
         go_on(&both);
-        thread::sleep(Duration::from_micros(random.below(50_000)));
+        kills.sleep(&kill, MOMENTS);
         held.kill();
         go_on(&both);
         finish(both);
@@ -158,10 +155,12 @@ fn live_packets_pass_while_the_process_is_stopped_and_are_held_when_it_continues
     let (net, sandbox) = network();
     let held = Held::start(&net, &sandbox, &BOTH);
     let both = transfers(&net, 0);
-    let mut random = random("stops");
+    let mut random = Stream::new(1, "stops");
     for _ in 0..TIMES {
         go_on(&both);
-        thread::sleep(Duration::from_micros(random.below(50_000)));
+        thread::sleep(Duration::from_micros(
+            random.below(MOMENTS.as_micros() as u64),
+        ));
         held.signal(Signal::SIGSTOP);
         // Longer than a heartbeat is valid.
         thread::sleep(Duration::from_millis(80));

@@ -9,42 +9,42 @@ use std::time::Duration;
 
 use common::bench::build;
 use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
+use common::kills::Kills;
 use common::sandbox::Sandbox;
 use common::uc::{outcome, success};
 use common::{STACKS, experiment, guest, live_with};
 use uc_port::{AttachVia, Programs};
+
+/// Kills of an attach through each kind of hook, unless `UC_KILLS` is given.
+const KILLS: u64 = 12;
+/// Time that an attach takes, about: its kills come within it.
+const ATTACH: Duration = Duration::from_millis(300);
 
 fn killed_while_it_attaches(via: &str) {
     let (plan, lab) = one_guest(SHARED);
     let sandbox = Sandbox::new();
     let hosts = &lab.wiring.hosts;
     let transfer = start(&plan, &lab, 0);
-    for pause_ms in [0, 3, 10, 30, 60, 90, 120, 150, 180, 220, 260, 300] {
+    let mut kills = Kills::of("live_killed", KILLS);
+    while let Some(kill) = kills.another() {
         let mut command = sandbox.uc(hosts, &["attach", PORT, "--via", via]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(pause_ms));
+        kills.sleep(&kill, ATTACH);
         child.kill().unwrap();
         child.wait().unwrap();
-        println!("{via}: killed after {pause_ms} ms: {:?}", sandbox.pins());
+        println!("{via}: kill {} leaves {:?}", kill.number, sandbox.pins());
         // Whatever it left, the next one attaches, or reports that the killed one was complete.
         let next = outcome(sandbox.uc(hosts, &["attach", PORT, "--via", via]));
         let is_whole = next.status == Some(0) || next.stderr.contains("attached already");
-        assert!(is_whole, "{via}, killed after {pause_ms} ms: {next:?}");
+        assert!(is_whole, "{via}: {next:?}");
         let seen = flows(&sandbox, &lab);
-        assert_eq!(
-            seen["ports"][0]["name"], PORT,
-            "{via}, {pause_ms} ms: {seen}"
-        );
+        assert_eq!(seen["ports"][0]["name"], PORT, "{via}: {seen}");
         success(sandbox.uc(hosts, &["detach", PORT]));
-        assert!(
-            sandbox.is_clean(),
-            "{via}, {pause_ms} ms: {:?}",
-            sandbox.pins()
-        );
+        assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
     }
-    // While Linux adds or removes a clsact qdisc it drops all packets of the interface, here up to 36
-    // times. A retransmission may be among them each time, so that the sender's timeout doubles.
+    // While Linux adds or removes a clsact qdisc it drops all packets of the interface, up to three
+    // times a kill. A retransmission may be among them each time, so that the sender's timeout doubles.
     let sent_bytes = match via {
         "clsact" => transfer.end().0,
         _ => transfer.finish(),

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use common::bench::wait_until;
 use common::ends::reset;
+use common::kills::Kills;
 use common::live_with;
 use common::routed::{Routed, path};
 use common::transfer::{End, Transfer};
-use uc_net::random::Stream;
 
+/// Kills of the process, unless `UC_KILLS` is given.
 const KILLS: u64 = 50;
 /// Longest time until an end of a split connection sees the reset.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -47,9 +48,8 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
     if !live_with(&["ip", "nft"]) {
         return;
     }
-    let seed = std::env::var("UC_SEED").map_or(1, |seed| seed.parse().unwrap());
-    let mut random = Stream::new(seed, "kills");
-    let net = Routed::build(&[Some(path(100, 1, 0))], seed);
+    let mut kills = Kills::of("live_split_killed", KILLS);
+    let net = Routed::build(&[Some(path(100, 1, 0))], 1);
     let light = Transfer::start(
         End {
             namespace: &net.guest,
@@ -63,8 +63,8 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
     light.pace(250_000);
     light.reach(10_000);
     let mut longest = Duration::ZERO;
-    for kill in 0..KILLS {
-        let is_ipv6 = kill % 2 == 1;
+    while let Some(kill) = kills.another() {
+        let is_ipv6 = kill.number % 2 == 1;
         let at = Routed::server(0, is_ipv6, 80);
         let listener = net.server.enter(|| TcpListener::bind(at).unwrap()).unwrap();
         let split = net.split(&[]);
@@ -80,22 +80,21 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
         // One that the kill meets while it is being opened.
         let opening = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
         ends.push(std::thread::spawn(move || use_up(opening, false)));
-        std::thread::sleep(Duration::from_micros(random.below(100_000)));
+        kills.sleep(&kill, Duration::from_millis(100));
         let killed = Instant::now();
         drop(split);
         for end in ends {
             let (how, when) = end.join().unwrap();
             let is_reset = matches!(how, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
-            assert!(is_reset, "seed {seed}, kill {kill}: {how:?}");
-            longest = longest.max(when.saturating_duration_since(killed));
+            assert!(is_reset, "{how:?}");
+            let after = when.saturating_duration_since(killed);
+            assert!(after < WITHIN, "{after:?}");
+            longest = longest.max(after);
         }
         drop(listener);
         light.reach(light.delivered_bytes() + 1);
     }
-    println!(
-        "{KILLS} kills, seed {seed}: each end of a split connection was reset within {longest:?}"
-    );
-    assert!(longest < WITHIN, "seed {seed}: {longest:?}");
+    println!("each end of a split connection was reset within {longest:?}");
     assert!(light.finish() > 100_000);
 }
 

@@ -10,18 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::bench::{build, tcp_counter};
+use common::kills::Kills;
 use common::watcher::{Seen, Watcher};
 use common::{STACKS, experiment, guest, live};
 use nix::sys::signal::{Signal, kill};
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
-use uc_net::random::Stream;
 
 const PORT: u16 = 5001;
-const CONNECTIONS: u64 = 1_000;
+/// Kills of a holder, unless `UC_KILLS` is given.
+const KILLS: u64 = 20;
+/// Time that another holder has before it is killed, too, and within which that kill then comes.
+const ALIVE: Duration = Duration::from_millis(110);
+const MOMENTS: Duration = Duration::from_millis(150);
 /// Number of concurrent connections: at every moment some of them wait for their probes.
 const AT_ONCE: usize = 32;
-const SEED: u64 = 1;
 /// A network without a bottleneck, and with a round trip of which 1/32 is some milliseconds.
 const FAR: &str = "rate = \"100Mbit\"\ndelay = \"50ms\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
@@ -48,8 +51,8 @@ fn lab() -> (Plan, Lab) {
     build(&experiment(1, FAR, &guests, STACKS))
 }
 
-/// Opens connections one after the other in each of some threads, until this many were opened or
-/// `stop` is set; each must connect. Returns their number.
+/// Opens connections one after the other in each of some threads, until `stop` is set; each must
+/// connect. Returns their number.
 fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
     let address = SocketAddr::new(plan.server.address, PORT);
     let listen = || TcpListener::bind(address).unwrap();
@@ -59,9 +62,7 @@ fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 let connect = || {
-                    while made.load(Ordering::Relaxed) < CONNECTIONS
-                        && !stop.load(Ordering::Relaxed)
-                    {
+                    while !stop.load(Ordering::Relaxed) {
                         TcpStream::connect(address).unwrap();
                         made.fetch_add(1, Ordering::Relaxed);
                     }
@@ -71,7 +72,7 @@ fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
         }
         scope.spawn(|| {
             listener.set_nonblocking(true).unwrap();
-            while made.load(Ordering::Relaxed) < CONNECTIONS && !stop.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 while listener.accept().is_ok() {}
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -105,7 +106,7 @@ fn handshakes_sent(seen: &Seen) -> u64 {
 }
 
 #[test]
-fn live_a_thousand_connections_survive_killed_holders_without_a_retransmitted_syn() {
+fn live_connections_survive_killed_holders_without_a_retransmitted_syn() {
     if !live() {
         return;
     }
@@ -113,28 +114,30 @@ fn live_a_thousand_connections_survive_killed_holders_without_a_retransmitted_sy
         let (plan, lab) = lab();
         let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
         let stop = AtomicBool::new(false);
-        let mut random = Stream::new(SEED, "kills");
-        let killed = std::thread::scope(|scope| {
-            let killer = scope.spawn(|| {
-                let mut killed = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_micros(110_000 + random.below(150_000)));
-                    if let Some(holder) = watcher.holder() {
-                        kill(holder, Signal::SIGKILL).unwrap();
-                        killed += 1;
-                    }
+        let mut kills = Kills::of("live_watch_killed", KILLS);
+        let mut killed = 0;
+        let made = std::thread::scope(|scope| {
+            let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
+            while let Some(next) = kills.another() {
+                std::thread::sleep(ALIVE);
+                kills.sleep(&next, MOMENTS);
+                if let Some(holder) = watcher.holder() {
+                    kill(holder, Signal::SIGKILL).unwrap();
+                    killed += 1;
                 }
-                killed
-            });
-            assert_eq!(connect_all(&plan, &lab, &stop) / CONNECTIONS, 1);
+            }
             stop.store(true, Ordering::Relaxed);
-            killer.join().unwrap()
+            connections.join().unwrap()
         });
         let seen = watcher.finish();
-        let text = format!("{killed} kills, {} holders, {}", seen.holders(), seen.all());
-        println!("seed {SEED}: {text}");
-        assert!(killed >= 10, "{text}");
-        assert!(seen.count("held") > CONNECTIONS / 2, "{text}");
+        let holders = seen.holders();
+        let text = format!(
+            "{made} connections, {killed} kills, {holders} holders, {}",
+            seen.all()
+        );
+        println!("{text}");
+        assert!(made > 10 * killed && killed > 0, "{text}");
+        assert!(seen.count("held") > made / 2, "{text}");
         assert_eq!(handshakes_sent(&seen), seen.count("held"), "{text}");
         assert_eq!(retransmissions(&lab), [0, 0], "{text}");
     });

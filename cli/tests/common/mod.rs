@@ -12,6 +12,7 @@ pub mod etcd;
 pub mod frames;
 pub mod held;
 pub mod hosts;
+pub mod kills;
 pub mod law_page;
 pub mod lost;
 pub mod pages;

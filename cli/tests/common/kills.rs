@@ -1,0 +1,76 @@
+//! Kills of a process at random moments: how many, when, and the command that repeats one that a connection did
+//! not survive.
+
+use std::thread;
+use std::time::Duration;
+
+use uc_net::random::Stream;
+
+/// Kills that a test makes one after the other, `UC_KILLS` or as many as usual. The moment of each depends on
+/// its seed alone: `UC_SEED`, 1 unless given, is the first kill's, and each next kill has the next seed.
+pub struct Kills {
+    program: &'static str,
+    first: u64,
+    end: u64,
+    /// Seed of the last kill, and its moment.
+    last: Option<(u64, Duration)>,
+}
+
+/// A kill that is to come.
+pub struct Kill {
+    /// Number of the kill, from 0.
+    pub number: u64,
+    seed: u64,
+}
+
+impl Kills {
+    /// Plans the kills of the running test. `program`: the test program; `usual`: how many without `UC_KILLS`.
+    pub fn of(program: &'static str, usual: u64) -> Self {
+        let number = |name: &str, usual| match std::env::var(name) {
+            Ok(text) => text
+                .parse()
+                .unwrap_or_else(|_| panic!("{name} is '{text}': give a number")),
+            Err(_) => usual,
+        };
+        let (first, kills) = (number("UC_SEED", 1), number("UC_KILLS", usual));
+        println!("UC_SEED={first} UC_KILLS={kills}");
+        Self {
+            program,
+            first,
+            end: first + kills,
+            last: None,
+        }
+    }
+
+    /// Returns the next kill; `None` after the last one.
+    pub fn another(&mut self) -> Option<Kill> {
+        let seed = self.last.map_or(self.first, |(seed, _)| seed + 1);
+        self.last = (seed < self.end).then_some((seed, Duration::ZERO));
+        self.last.map(|_| Kill {
+            number: seed - self.first,
+            seed,
+        })
+    }
+
+    /// Sleeps until the moment of a kill, a random time below `span` from now.
+    pub fn sleep(&mut self, kill: &Kill, span: Duration) {
+        let span_us = span.as_micros() as u64;
+        let moment = Duration::from_micros(Stream::new(kill.seed, "kills").below(span_us));
+        self.last = Some((kill.seed, moment));
+        thread::sleep(moment);
+    }
+}
+
+impl Drop for Kills {
+    fn drop(&mut self) {
+        let Some((seed, moment)) = self.last.filter(|_| thread::panicking()) else {
+            return;
+        };
+        let (number, program) = (seed - self.first, self.program);
+        let name = thread::current();
+        eprintln!(
+            "kill {number}, after {moment:?}; UC_SEED={seed} UC_KILLS=1 cargo test -p uc-cli --test {program} {}",
+            name.name().unwrap_or("live_")
+        );
+    }
+}
