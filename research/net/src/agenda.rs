@@ -304,8 +304,7 @@ mod tests {
                 if adds || expected.is_empty() {
                     let at = Nanos(now.0 + random.below(1 << span_bits));
                     let rank = (Nanos(random.below(3)), step);
-                    let packet = depot.reserve(HostId(0), 0);
-                    depot.put(packet, ());
+                    let packet = depot.store(HostId(0), 0, ());
                     agenda.add(&mut depot, packet, at, rank, step as u32);
                     expected.insert((at, rank), packet);
                 } else {

@@ -32,19 +32,21 @@ pub(crate) struct Label {
     pub(crate) size_bytes: u32,
 }
 
-impl Label {
-    fn new(to: HostId, size_bytes: u32) -> Label {
+impl Default for Label {
+    fn default() -> Label {
         Label {
             at: Nanos::ZERO,
             rank: (Nanos::ZERO, 0),
             link: 0,
             next: NONE,
             sequence: NOWHERE,
-            to,
-            size_bytes,
+            to: HostId(0),
+            size_bytes: 0,
         }
     }
+}
 
+impl Label {
     /// Sets the number of the packet's coming to a link, and returns that of the link before.
     #[inline]
     pub(crate) fn set_sequence(&mut self, sequence: u64) -> u64 {
@@ -90,32 +92,29 @@ impl<P: Clone> Depot<P> {
         }
     }
 
-    /// Reserves a number for a packet of this size to host `to`, which [`Depot::put`] stores.
-    #[inline]
-    pub(crate) fn reserve(&mut self, to: HostId, size_bytes: u32) -> u32 {
-        let Some(number) = self.free.pop() else {
-            return self.grow(to, size_bytes);
+    /// Stores a packet of this size to host `to`, and returns its number.
+    #[inline(always)]
+    pub(crate) fn store(&mut self, to: HostId, size_bytes: u32, packet: P) -> u32 {
+        // `grow` gets no packet, so that the packet is made in its place and never elsewhere.
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => self.grow(),
         };
-        let label = self.label_mut(number);
-        label.sequence = NOWHERE;
-        label.to = to;
-        label.size_bytes = size_bytes;
+        let parcel = &mut self.parcels[number as usize];
+        parcel.label.sequence = NOWHERE;
+        parcel.label.to = to;
+        parcel.label.size_bytes = size_bytes;
+        parcel.packet = Some(packet);
         number
     }
 
     #[cold]
-    fn grow(&mut self, to: HostId, size_bytes: u32) -> u32 {
+    fn grow(&mut self) -> u32 {
         self.parcels.push(Parcel {
-            label: Label::new(to, size_bytes),
+            label: Label::default(),
             packet: None,
         });
         self.parcels.len() as u32 - 1
-    }
-
-    /// Stores packet `number`.
-    #[inline]
-    pub(crate) fn put(&mut self, number: u32, packet: P) {
-        self.parcels[number as usize].packet = Some(packet);
     }
 
     /// Returns the label of packet `number`.
@@ -147,9 +146,7 @@ impl<P: Clone> Depot<P> {
     pub(crate) fn duplicate(&mut self, number: u32) -> Option<u32> {
         let copy = self.get(number)?.clone();
         let Label { to, size_bytes, .. } = *self.label(number);
-        let stored = self.reserve(to, size_bytes);
-        self.put(stored, copy);
-        Some(stored)
+        Some(self.store(to, size_bytes, copy))
     }
 
     /// Removes and returns packet `number`, which is invalid from then on.
@@ -187,9 +184,7 @@ mod tests {
     }
 
     fn store(depot: &mut Depot<Letter>, packet: Letter) -> u32 {
-        let number = depot.reserve(HostId(3), packet.0);
-        depot.put(number, packet);
-        number
+        depot.store(HostId(3), packet.0, packet)
     }
 
     #[test]

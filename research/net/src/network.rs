@@ -116,7 +116,7 @@ impl<P: Packet> Network<P> {
             });
         };
         let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
-        let number = self.depot.reserve(to, packet.size_bytes());
+        let number = self.depot.store(to, packet.size_bytes(), packet);
         if !self.take(at, link, number) {
             self.inbox.push_back(Injected {
                 at,
@@ -124,8 +124,6 @@ impl<P: Packet> Network<P> {
                 packet: number,
             });
         }
-        // Last, when the packet's fields, which were written just now, can be read as a whole.
-        self.depot.put(number, packet);
         Ok(())
     }
 

@@ -1,17 +1,19 @@
 //! One end of one connection: its TCP, its port, its route, and the event that its application
 //! waits for.
 
-use uc_net::{HostId, Nanos, Network};
-use uc_tcp::{Connection, RttSample, Segment};
+use uc_net::{Nanos, Network};
+use uc_tcp::{Connection, Outlet, RttSample, Segment};
 
 use crate::coupling::{Coupled, Couplings};
 use crate::hold::{Held, Way};
 use crate::hypervisor::Resident;
 use crate::instruments::{Instruments, PacketRtts};
-use crate::packet::{Address, Packet};
+use crate::packet::Packet;
 use crate::port::Port;
+use crate::route::Route;
 use crate::start::StartEnd;
 use crate::timers::TimerId;
+use crate::wire::{Wire, inject};
 
 /// The event that an end waits for, so that the application need not be called at every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +26,6 @@ pub enum Stage {
     Silent,
     /// The end waits until it is closed.
     Closing,
-}
-
-/// The addresses and the flow number of an end's packets.
-#[derive(Clone, Copy, Debug)]
-pub struct Route {
-    /// Host of the end.
-    pub from: HostId,
-    /// Host of its peer.
-    pub to: HostId,
-    /// Address of the end itself.
-    pub address: Address,
-    /// Flow number in the record.
-    pub flow: u32,
-    /// IP header size of its packets, in bytes.
-    pub ip_header_bytes: u32,
 }
 
 /// One end of one connection. What every packet asks of it is in the first lines of the cache; what few
@@ -177,8 +164,8 @@ impl End {
             return;
         }
         self.observe(now, segment, rtts);
-        let (connection, mut out) = self.wire(now, network, rtts.is_on());
-        connection.receive(now, segment, &mut out);
+        let (connection, mut wire) = self.wire(now, network, rtts.is_on());
+        connection.receive(now, segment, &mut wire);
     }
 
     /// Passes an arriving packet through the port. Returns whether it goes on to the guest.
@@ -200,8 +187,8 @@ impl End {
             match out {
                 Way::ToGuest(segment) => {
                     self.observe(now, &segment, rtts);
-                    let (connection, mut out) = self.wire(now, network, rtts.is_on());
-                    connection.receive(now, &segment, &mut out);
+                    let (connection, mut wire) = self.wire(now, network, rtts.is_on());
+                    connection.receive(now, &segment, &mut wire);
                 }
                 Way::ToNetwork(segment) => self.retransmit(now, segment, network),
             }
@@ -229,8 +216,8 @@ impl End {
         rtts: &mut PacketRtts,
     ) {
         self.observe(now, segment, rtts);
-        let (connection, mut out) = self.wire(now, network, rtts.is_on());
-        connection.receive_judged(now, segment, sample, &mut out);
+        let (connection, mut wire) = self.wire(now, network, rtts.is_on());
+        connection.receive_judged(now, segment, sample, &mut wire);
     }
 
     #[inline]
@@ -250,51 +237,29 @@ impl End {
         is_timed: bool,
         what: impl FnOnce(&mut Connection, &mut dyn FnMut(Segment)),
     ) {
-        let (connection, mut out) = self.wire(now, network, is_timed);
-        what(connection, &mut out);
+        let (connection, mut wire) = self.wire(now, network, is_timed);
+        what(connection, &mut |segment| wire.send(segment));
     }
 
-    /// Returns the connection and the path of its segments: through the port, past the instruments
-    /// and into the network.
-    #[inline]
+    /// Returns the connection and the path of its segments.
+    #[inline(always)]
     fn wire<'a>(
         &'a mut self,
         now: Nanos,
         network: &'a mut Network<Packet>,
         is_timed: bool,
-    ) -> (&'a mut Connection, impl FnMut(Segment) + 'a) {
-        let (route, port, instruments) = (&self.route, &mut self.port, &mut self.instruments);
-        let (start, hold) = (&mut self.start, &mut self.hold);
-        let out = move |mut segment: Segment| {
-            // A packet that a guard drops was never on the network.
-            if let Some(port) = port
-                && port.from_guest(now, &mut segment).drops()
-            {
-                return;
-            }
-            if let Some(instruments) = instruments {
-                instruments.leaves(now, &segment, is_timed);
-            }
-            if let Some(start) = start {
-                start.sent.push(segment);
-                return;
-            }
-            if let Some(hold) = hold {
-                hold.sent(now, &segment);
-            }
-            inject(now, route, segment, network);
+    ) -> (&'a mut Connection, Wire<'a>) {
+        let wire = Wire {
+            now,
+            is_timed,
+            is_plain: self.port.is_none() && self.start.is_none() && self.hold.is_none(),
+            route: &self.route,
+            instruments: self.instruments.as_deref_mut(),
+            port: &mut self.port,
+            start: &mut self.start,
+            hold: &mut self.hold,
+            network,
         };
-        (&mut self.connection, out)
+        (&mut self.connection, wire)
     }
-}
-
-/// Sends a segment into the network.
-// Always inlined, so that the packet is made where it is stored.
-#[inline(always)]
-fn inject(now: Nanos, route: &Route, segment: Segment, network: &mut Network<Packet>) {
-    let peer = route.address.peer();
-    let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);
-    let taken = network.inject(now, route.from, route.to, packet);
-    // The route was checked in both directions before time zero.
-    debug_assert!(taken.is_ok(), "{taken:?}");
 }

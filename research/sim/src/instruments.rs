@@ -139,7 +139,7 @@ impl Instruments {
     }
 
     /// Observes a segment that has passed the port and enters the network.
-    #[inline]
+    #[inline(always)]
     pub fn leaves(&mut self, now: Nanos, segment: &Segment, is_timed: bool) {
         if segment.payload_bytes > 0 {
             let (seq, bytes) = (segment.seq, segment.payload_bytes);

@@ -7,8 +7,8 @@
 //!
 //! Read in this order:
 //! 1. [`port`], [`dupack`], [`hold`]: the C core on a guest's port; [`events`] of its law.
-//! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; the
-//!    [`instruments`] at a sender ([`packet_times`], [`exact`]).
+//! 2. [`packet`], [`route`], [`end`], `wire`, [`timers`], [`hosts`]: connections on the network under
+//!    one clock; the [`instruments`] at a sender ([`packet_times`], [`exact`]).
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
 //!    that share a CPU core.
 //! 3. [`scenario`], [`app`], [`world`]: the flows' traffic.
@@ -40,6 +40,7 @@ pub mod packet_times;
 pub mod placement;
 pub mod plan;
 pub mod port;
+pub mod route;
 pub mod run;
 pub mod sampler;
 pub mod scenario;
@@ -47,6 +48,7 @@ pub mod stack;
 pub mod start;
 pub mod timers;
 pub mod unfinished;
+mod wire;
 pub mod world;
 
 pub use capture::{Capture, Captured};

@@ -103,7 +103,7 @@ const _: () = assert!(size_of::<Packet>() <= 80);
 
 impl Packet {
     /// Creates the packet of `segment`, under an IP header of `ip_header_bytes`.
-    #[inline]
+    #[inline(always)]
     pub fn new(segment: Segment, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
         let headers_bytes = ETHERNET_HEADER_BYTES + ip_header_bytes + segment.header_bytes();
         let size_bytes = headers_bytes + u32::from(segment.payload_bytes);

@@ -4,6 +4,7 @@ use uc_net::{Ecn, Nanos};
 
 use crate::acks::Ack;
 use crate::connection::Connection;
+use crate::outlet::Outlet;
 use crate::receiver::Due;
 use crate::segment::{Segment, flags};
 use crate::seq;
@@ -14,7 +15,7 @@ impl Connection {
         &mut self,
         now: Nanos,
         segment: &Segment,
-        out: &mut impl FnMut(Segment),
+        out: &mut impl Outlet,
     ) {
         let again =
             segment.has(flags::SYN) && self.receiver.place(segment.seq) + 1 == self.receiver.nxt;
@@ -27,7 +28,7 @@ impl Connection {
         }
         if !segment.has(flags::RST) && segment.has(flags::ACK) {
             if segment.ack != self.sender.nxt as u32 {
-                out(crate::handshake::reset_for(segment));
+                out.send(crate::handshake::reset_for(segment));
                 return;
             }
             self.establish(now);
@@ -40,7 +41,7 @@ impl Connection {
         &mut self,
         now: Nanos,
         segment: &Segment,
-        out: &mut impl FnMut(Segment),
+        out: &mut impl Outlet,
     ) {
         let place = self.receiver.place(segment.seq);
         let bytes = segment.sequence_bytes();
@@ -106,13 +107,7 @@ impl Connection {
     /// Processes RST and SYN by RFC 5961 §3 and §4: a reset at exactly RCV.NXT takes effect. A
     /// reset elsewhere and any SYN are answered with an ACK, so that an honest peer can respond
     /// with an exact reset. By RFC 793 both take effect anywhere in the window.
-    fn receive_reset(
-        &mut self,
-        now: Nanos,
-        place: u64,
-        segment: &Segment,
-        out: &mut impl FnMut(Segment),
-    ) {
+    fn receive_reset(&mut self, now: Nanos, place: u64, segment: &Segment, out: &mut impl Outlet) {
         if segment.has(flags::RST) {
             if place == self.receiver.nxt || self.config.reset_in_window {
                 self.close();
@@ -143,13 +138,7 @@ impl Connection {
         self.sender.on_ack(&ack)
     }
 
-    fn receive_data(
-        &mut self,
-        now: Nanos,
-        place: u64,
-        segment: &Segment,
-        out: &mut impl FnMut(Segment),
-    ) {
+    fn receive_data(&mut self, now: Nanos, place: u64, segment: &Segment, out: &mut impl Outlet) {
         if self.sender.ecn {
             if self.receiver.must_acknowledge_first(segment) {
                 self.emit_ack(now, out);

@@ -4,6 +4,7 @@ use uc_net::{Ecn, Nanos};
 
 use crate::config::{Config, CongestionControl};
 use crate::info::{Info, Totals};
+use crate::outlet::Outlet;
 use crate::overruled::Overruled;
 use crate::receiver::Receiver;
 use crate::segment::{Options, Segment, flags};
@@ -128,9 +129,9 @@ impl Connection {
     }
 
     /// Ends the connection with a reset (RFC 9293 §3.10.5), which it sends if the peer knows of it.
-    pub fn abort(&mut self, out: &mut impl FnMut(Segment)) {
+    pub fn abort(&mut self, out: &mut impl Outlet) {
         if matches!(self.state, State::SynReceived | State::Established) {
-            out(Segment {
+            out.send(Segment {
                 seq: self.sender.max as u32,
                 ack: self.receiver.nxt as u32,
                 window: 0,
@@ -145,7 +146,7 @@ impl Connection {
 
     /// Processes a segment that arrived.
     #[inline(always)]
-    pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl FnMut(Segment)) {
+    pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl Outlet) {
         match self.state {
             State::Established => self.receive_established(now, segment, out),
             State::SynReceived => self.receive_last_ack(now, segment, out),

@@ -3,6 +3,7 @@
 use uc_net::{Ecn, Nanos};
 
 use crate::connection::{Connection, State};
+use crate::outlet::Outlet;
 use crate::output::Chunk;
 use crate::receiver::Due;
 use crate::segment::{Options, Segment, flags};
@@ -15,45 +16,60 @@ impl Connection {
     /// Sends what may go now, and an ACK if no segment carried it. Does nothing for an overruled
     /// connection, which sends after its controller has answered.
     #[inline(always)]
-    pub(crate) fn flush(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+    pub(crate) fn flush(&mut self, now: Nanos, out: &mut impl Outlet) {
         if self.overruled.is_none() {
             self.send_all(now, out);
         }
     }
 
+    // One loop for data and ACK, so that the code that makes a segment and sends it is there once.
     #[inline(always)]
-    pub(crate) fn send_all(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+    pub(crate) fn send_all(&mut self, now: Nanos, out: &mut impl Outlet) {
         if self.state != State::Established {
             return;
         }
-        if !self.sender.is_idle() {
-            while let Some(chunk) = self.sender.poll(now) {
-                self.emit(now, &chunk, out);
-            }
-        }
-        if self.receiver.due as u8 >= Due::Now as u8 {
-            if self.receiver.bsd && self.sender.is_fin_in_flight() {
-                let fin = self.sender.repeated_fin();
-                self.emit(now, &fin, out);
-            } else {
-                self.emit_ack(now, out);
-            }
+        let mut may_send = !self.sender.is_idle();
+        loop {
+            let data = may_send.then(|| self.sender.poll(now)).flatten();
+            may_send = data.is_some();
+            let chunk = match data {
+                Some(data) => data,
+                None if self.receiver.due as u8 >= Due::Now as u8 => self.answer(),
+                None => return,
+            };
+            self.emit(now, &chunk, out);
         }
     }
 
-    pub(crate) fn emit_ack(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
-        let ack = Chunk {
+    /// Returns the segment that carries an ACK alone.
+    #[inline]
+    fn answer(&self) -> Chunk {
+        if self.receiver.bsd && self.sender.is_fin_in_flight() {
+            return self.sender.repeated_fin();
+        }
+        self.bare_ack()
+    }
+
+    #[inline]
+    fn bare_ack(&self) -> Chunk {
+        Chunk {
             seq: self.sender.nxt.max(self.sender.max),
             bytes: 0,
             fin: false,
             push: false,
             fresh: false,
-        };
+        }
+    }
+
+    /// Sends an ACK now, before what else may go.
+    #[inline(never)]
+    pub(crate) fn emit_ack(&mut self, now: Nanos, out: &mut impl Outlet) {
+        let ack = self.bare_ack();
         self.emit(now, &ack, out);
     }
 
-    #[inline]
-    fn emit(&mut self, now: Nanos, chunk: &Chunk, out: &mut impl FnMut(Segment)) {
+    #[inline(always)]
+    fn emit(&mut self, now: Nanos, chunk: &Chunk, out: &mut impl Outlet) {
         let mut flags = flags::ACK;
         let mut ecn = Ecn::NotEct;
         if chunk.push {
@@ -79,7 +95,7 @@ impl Connection {
         let window = self.receiver.take_window();
         let options = self.options(now, chunk.bytes);
         self.receiver.acknowledged();
-        out(Segment {
+        out.send(Segment {
             seq: chunk.seq as u32,
             ack: self.receiver.nxt as u32,
             window,
@@ -90,7 +106,7 @@ impl Connection {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn options(&self, now: Nanos, payload_bytes: u32) -> Options {
         let mut options = Options::default();
         if self.timestamps {

@@ -3,6 +3,7 @@
 use uc_net::{Ecn, Nanos};
 
 use crate::connection::{Connection, State};
+use crate::outlet::Outlet;
 use crate::segment::{Options, Segment, flags};
 use crate::seq;
 
@@ -32,7 +33,7 @@ impl Connection {
     }
 
     /// Sends the SYN or SYN-ACK, or retransmits it.
-    pub(crate) fn send_syn(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+    pub(crate) fn send_syn(&mut self, now: Nanos, out: &mut impl Outlet) {
         let answer = self.state == State::SynReceived;
         let config = &self.config;
         // RFC 3168 §6.1.1: the ECN-setup SYN has both, the ECN-setup SYN-ACK has ECE alone
@@ -60,7 +61,7 @@ impl Connection {
             timestamps: timestamps.then_some((now_ms, self.receiver.ts_recent)),
             ..Options::default()
         };
-        out(Segment {
+        out.send(Segment {
             seq: self.sender.una as u32,
             ack: if answer { self.receiver.nxt as u32 } else { 0 },
             window: self.receiver.syn_window(),
@@ -74,7 +75,7 @@ impl Connection {
     }
 
     /// Handles the retransmission timeout of a SYN or SYN-ACK (RFC 6298 §5).
-    pub(crate) fn syn_timeout(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+    pub(crate) fn syn_timeout(&mut self, now: Nanos, out: &mut impl Outlet) {
         self.sender.totals.timeouts += 1;
         self.sender.count_timeout(now);
         if self
@@ -118,12 +119,12 @@ impl Connection {
     }
 
     /// Processes a segment in LISTEN.
-    pub(crate) fn receive_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl FnMut(Segment)) {
+    pub(crate) fn receive_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl Outlet) {
         if syn.has(flags::RST) {
             return;
         }
         if syn.has(flags::ACK) {
-            out(reset_for(syn));
+            out.send(reset_for(syn));
             return;
         }
         if !syn.has(flags::SYN) {
@@ -135,7 +136,7 @@ impl Connection {
     }
 
     /// Enters SYN-RECEIVED, and sends the SYN-ACK.
-    fn answer_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl FnMut(Segment)) {
+    fn answer_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl Outlet) {
         self.agree(syn);
         let both = flags::ECE | flags::CWR;
         self.sender.ecn = self.config.grants_ecn() && syn.flags & both == both;
@@ -164,16 +165,11 @@ impl Connection {
     }
 
     /// Processes a segment in SYN-SENT (RFC 9293 §3.10.7.3).
-    pub(crate) fn receive_syn_ack(
-        &mut self,
-        now: Nanos,
-        segment: &Segment,
-        out: &mut impl FnMut(Segment),
-    ) {
+    pub(crate) fn receive_syn_ack(&mut self, now: Nanos, segment: &Segment, out: &mut impl Outlet) {
         let acknowledges = segment.has(flags::ACK) && segment.ack == self.sender.nxt as u32;
         if segment.has(flags::ACK) && !acknowledges {
             if !segment.has(flags::RST) {
-                out(reset_for(segment));
+                out.send(reset_for(segment));
             }
             return;
         }

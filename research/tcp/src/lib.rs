@@ -4,8 +4,8 @@
 //! arriving segments and the application's data; its outputs are segments and the time of the next
 //! call. Sequence numbers wrap at 32 bits as on the wire; all arithmetic is in integers.
 //!
-//! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
-//! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
+//! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival`, `emission` and
+//! `outlet`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
 //! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `prr`, `frto`); then
 //! [`congestion`], [`overrule`] for coupled windows, and `stall` for hosts whose CPU is taken away.
 
@@ -19,6 +19,7 @@ mod frto;
 mod handshake;
 pub mod info;
 mod intervals;
+mod outlet;
 mod output;
 pub mod overrule;
 mod overruled;
@@ -42,5 +43,6 @@ pub use config::{
 pub use connection::Connection;
 pub use handshake::reset_for;
 pub use info::{Info, Totals};
+pub use outlet::Outlet;
 pub use segment::{Options, SackBlocks, Segment, flags};
 pub use stage::Stage;

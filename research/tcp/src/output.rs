@@ -35,7 +35,7 @@ impl Sender {
     }
 
     /// Returns the next segment that may be sent at `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Chunk> {
         if self.resend_first {
             self.resend_first = false;
@@ -87,6 +87,7 @@ impl Sender {
     }
 
     /// Returns the right edge of the peer's window (RFC 9293 §3.8.6).
+    #[inline]
     pub(crate) fn right_edge(&self) -> u64 {
         let window_bytes = if self.habits.ignores_receive_window {
             IGNORED_WINDOW_BYTES
@@ -98,7 +99,7 @@ impl Sender {
 
     /// Returns a segment of new data, if both windows, Nagle's rule and silly window avoidance
     /// allow one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_new(&mut self, now: Nanos) -> Option<Chunk> {
         if self.nxt >= self.write_end {
             return self.poll_fin(now);
@@ -111,7 +112,7 @@ impl Sender {
     }
 
     /// Returns a segment of new data for `cwnd_room` bytes in the congestion window.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_new_into(&mut self, now: Nanos, cwnd_room: u32) -> Option<Chunk> {
         let smss = self.window.smss_bytes;
         let queued = self.write_end.saturating_sub(self.nxt);
@@ -137,6 +138,7 @@ impl Sender {
 
     /// Returns whether a segment below SMSS may be sent (RFC 9293 §3.8.6.2.1). Room in the
     /// congestion window is no reason: data that doesn't fit there waits for the next ACK.
+    #[inline]
     fn may_send_runt(&self, bytes: u32, wanted: u32, cwnd_room: u32) -> bool {
         if bytes == 0 || bytes > cwnd_room {
             return false;
@@ -152,6 +154,7 @@ impl Sender {
 
     /// Returns the congestion window plus what RFC 3042 or RFC 6675 §5 step (3) adds before the
     /// third duplicate ACK: as much as has left the network.
+    #[inline(always)]
     fn cwnd_now(&self) -> u32 {
         let cwnd = self.window.cwnd_bytes;
         let limited_transmit = self.habits.limited_transmit && !self.is_reducing();
@@ -233,7 +236,7 @@ impl Sender {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_new(&mut self, now: Nanos, bytes: u32) -> Chunk {
         let seq = self.nxt;
         debug_assert_eq!(seq, self.max, "new data follow what was sent");
@@ -293,6 +296,7 @@ impl Sender {
     }
 
     /// Starts the retransmission timer if none runs (RFC 6298 (5.1)).
+    #[inline]
     fn sent(&mut self, now: Nanos) {
         self.sent_at = now;
         self.frto.sent();

@@ -37,11 +37,13 @@ impl Prr {
 
 impl Sender {
     /// Returns whether a reduction is under way.
+    #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
         self.prr.as_ref().is_some_and(|prr| prr.active)
     }
 
     /// Counts a segment sent.
+    #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u32) {
         if let Some(prr) = &mut self.prr {
             prr.out_bytes += u64::from(bytes);

@@ -71,6 +71,7 @@ impl SackBlocks {
     }
 
     /// Returns the blocks, the latest first.
+    #[inline]
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.count)]
     }
@@ -78,12 +79,14 @@ impl SackBlocks {
 
 impl Segment {
     /// Returns whether any of `flags` is set.
+    #[inline]
     pub fn has(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
 
     /// Returns the sequence space of the segment: payload, and one each for SYN and FIN (RFC 9293
     /// §3.4).
+    #[inline]
     pub fn sequence_bytes(&self) -> u32 {
         u32::from(self.payload_bytes)
             + u32::from(self.has(flags::SYN))
@@ -92,7 +95,7 @@ impl Segment {
 
     /// Returns the size of the TCP header with its options, padded to four bytes as Linux lays them
     /// out.
-    #[inline]
+    #[inline(always)]
     pub fn header_bytes(&self) -> u32 {
         let options = &self.options;
         let mut bytes = 20;
@@ -105,7 +108,7 @@ impl Segment {
         } else {
             0
         };
-        let blocks = options.sack.as_slice().len() as u32;
+        let blocks = u32::from(options.sack.count);
         bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 }
     }
 }

@@ -5,6 +5,7 @@ use uc_net::Nanos;
 
 use crate::config::RttSample;
 use crate::connection::{Connection, State};
+use crate::outlet::Outlet;
 use crate::segment::Segment;
 use crate::sender::Waits;
 use crate::seq;
@@ -55,7 +56,7 @@ impl Connection {
         now: Nanos,
         segment: &Segment,
         sample: RttSample,
-        out: &mut impl FnMut(Segment),
+        out: &mut impl Outlet,
     ) {
         self.sender.rto.judge(sample);
         self.receive(now, segment, out);

@@ -11,7 +11,7 @@ use super::owner::Owner;
 use super::{Hosts, Side, Slot};
 use crate::consolidation::Virtual;
 use crate::coupling::Coupled;
-use crate::end::{End, Route, Stage};
+use crate::end::{End, Stage};
 use crate::error::SimError;
 use crate::hold::Held;
 use crate::hypervisor::Resident;
@@ -19,6 +19,7 @@ use crate::hypervisor::machine::Deed;
 use crate::instruments::Instruments;
 use crate::packet::{Address, CONNECTIONS_MAX};
 use crate::port::Port;
+use crate::route::Route;
 use crate::scenario::FlowPlan;
 use crate::start::{StartCounts, StartEnd};
 
