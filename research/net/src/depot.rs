@@ -149,6 +149,13 @@ impl<P: Clone> Depot<P> {
         Some(self.store(to, size_bytes, copy))
     }
 
+    /// Removes packet `number`, which is invalid from then on.
+    #[inline]
+    pub(crate) fn free(&mut self, number: u32) {
+        self.free.push(number);
+        self.parcels[number as usize].packet = None;
+    }
+
     /// Removes and returns packet `number`, which is invalid from then on.
     #[inline]
     pub(crate) fn withdraw(&mut self, number: u32) -> Option<P> {

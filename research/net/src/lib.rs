@@ -45,7 +45,7 @@ pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, QueueSpec, Verdict};
 pub use shapes::{Dumbbell, LeafSpine, ParkingLot, SingleSwitch, Star};
-pub use sink::{Delivery, Observer, Sink};
+pub use sink::{Arrival, Delivery, Observer, Sink};
 pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};
 pub use topology::{HostId, LinkId, LinkPlan, Node, SwitchId, Topology};
 pub use uc_words::{BitsPerSec, Nanos};

@@ -19,7 +19,7 @@ use crate::lane::Lane;
 use crate::packet::Packet;
 use crate::queue::{DropReason, Verdict};
 use crate::routes::Routes;
-use crate::sink::{Delivery, Observer, Sink, Watching};
+use crate::sink::{Arrival, Delivery, Observer, Sink, Watching};
 use crate::stats::{FlowTable, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
 
@@ -172,6 +172,19 @@ impl<P: Packet> Network<P> {
         limit: Nanos,
         observer: &mut impl Observer<P>,
     ) -> Option<Delivery<P>> {
+        let Arrival { at, host, number } = self.next_arrival(limit, observer)?;
+        let packet = self.depot.withdraw(number)?;
+        Some(Delivery { at, host, packet })
+    }
+
+    /// Does what [`Network::next_delivery`] does, but leaves the packet where it is, for those who copy
+    /// what they need of it.
+    #[inline]
+    pub fn next_arrival(
+        &mut self,
+        limit: Nanos,
+        observer: &mut impl Observer<P>,
+    ) -> Option<Arrival> {
         loop {
             let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
             let due = self.agenda.first_at();
@@ -182,8 +195,8 @@ impl<P: Packet> Network<P> {
                 if end < self.hosts {
                     self.clock = self.clock.max(at);
                     let host = HostId(end as u32);
-                    let packet = self.depot.withdraw(packet)?;
-                    return Some(Delivery { at, host, packet });
+                    let number = packet;
+                    return Some(Arrival { at, host, number });
                 }
                 let path_key = || self.depot.get(packet).map_or(0, P::path_key);
                 let Some(link) = self.routes.next(end, label.to, path_key) else {
@@ -204,6 +217,18 @@ impl<P: Packet> Network<P> {
         }
         self.clock = self.clock.max(limit);
         None
+    }
+
+    /// Returns a packet that has arrived; `None` after its release.
+    #[inline]
+    pub fn arrived(&self, arrival: &Arrival) -> Option<&P> {
+        self.depot.get(arrival.number)
+    }
+
+    /// Frees the place of a packet that has arrived.
+    #[inline]
+    pub fn release(&mut self, arrival: Arrival) {
+        self.depot.free(arrival.number);
     }
 
     /// Returns the time up to which the network has advanced.

@@ -46,6 +46,20 @@ impl<P, S: Sink<P>> Observer<P> for Watching<'_, S> {
     }
 }
 
+/// A packet that reached a host and is in the network's memory still: [`Network::arrived`] shows it, and
+/// [`Network::release`] frees its place.
+///
+/// [`Network::arrived`]: crate::Network::arrived
+/// [`Network::release`]: crate::Network::release
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Time of the arrival.
+    pub at: Nanos,
+    /// Host that received the packet.
+    pub host: HostId,
+    pub(crate) number: u32,
+}
+
 /// A packet that reached a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use uc_core::Running;
 use uc_net::random::Stream;
-use uc_net::{Delivery, Ecn, HostId, Nanos, Network};
+use uc_net::{Arrival, Ecn, HostId, Nanos, Network};
 use uc_tcp::{Options, Segment};
 
 use crate::capture::{Capture, Watcher};
@@ -169,9 +169,9 @@ impl Hosts {
         loop {
             let due = self.timers.first().filter(|&(at, _)| at <= limit);
             let until = due.map_or(limit, |(at, _)| at);
-            let notice = if let Some(mut arrival) = self.next_delivery(until) {
+            let notice = if let Some(arrival) = self.next_arrival(until) {
                 self.advance_to(arrival.at)?;
-                self.deliver(&mut arrival.packet)
+                self.deliver(arrival)
             } else if let Some((at, timer)) = due {
                 self.advance_to(at)?;
                 self.ring(timer)
@@ -187,20 +187,20 @@ impl Hosts {
 
     /// Returns the next packet that reaches a host up to `until`.
     #[inline(always)]
-    fn next_delivery(&mut self, until: Nanos) -> Option<Delivery<Packet>> {
+    fn next_arrival(&mut self, until: Nanos) -> Option<Arrival> {
         if self.capture.is_some() {
             return self.next_captured(until);
         }
-        self.network.next_delivery(until, &mut ())
+        self.network.next_arrival(until, &mut ())
     }
 
     /// Returns the next packet that reaches a host up to `until`, and shows the capture each packet.
     #[cold]
     #[inline(never)]
-    fn next_captured(&mut self, until: Nanos) -> Option<Delivery<Packet>> {
+    fn next_captured(&mut self, until: Nanos) -> Option<Arrival> {
         let (capture, ends) = (self.capture.as_deref_mut()?, &self.ends);
         let mut watcher = Watcher { capture, ends };
-        self.network.next_delivery(until, &mut watcher)
+        self.network.next_arrival(until, &mut watcher)
     }
 
     fn advance_to(&mut self, at: Nanos) -> Result<(), SimError> {
@@ -221,14 +221,17 @@ impl Hosts {
     }
 
     #[inline(always)]
-    fn deliver(&mut self, packet: &mut Packet) -> Option<Notice> {
+    fn deliver(&mut self, arrival: Arrival) -> Option<Notice> {
+        // Copied, because the answer takes the packet's place in the network.
+        let mut packet = *self.network.arrived(&arrival)?;
+        self.network.release(arrival);
         let place = packet.to.place();
         let end = self.ends.get_mut(place)?;
         if end.route.address != packet.to {
             return None;
         }
         if !end.is_plain() || self.starts.is_used() || self.notes_marks {
-            return self.deliver_in_part(place, packet);
+            return self.deliver_in_part(place, &mut packet);
         }
         let (network, rtts) = (&mut self.network, &mut self.rtts);
         let couplings = &mut self.couplings;
