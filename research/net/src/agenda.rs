@@ -34,14 +34,20 @@ impl Wheel {
     /// Returns the first list that is not empty, from `slot` on.
     #[inline]
     fn next_used(&self, slot: usize) -> Option<usize> {
-        let first = slot / 64;
-        let masked = self.used[first] & (u64::MAX << (slot % 64));
-        if masked != 0 {
-            return Some(first * 64 + masked.trailing_zeros() as usize);
-        }
-        let later = self.used[first + 1..].iter().position(|&bits| bits != 0)?;
-        let word = first + 1 + later;
-        Some(word * 64 + self.used[word].trailing_zeros() as usize)
+        self.next_in_word(slot).or_else(|| {
+            let words = self.used.iter().enumerate().skip(slot / 64 + 1);
+            let mut used = words.filter(|&(_, &bits)| bits != 0);
+            let (word, bits) = used.next()?;
+            Some(word * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+
+    /// Returns the first list that is not empty, from `slot` on, if its bit is in the same word.
+    #[inline(always)]
+    fn next_in_word(&self, slot: usize) -> Option<usize> {
+        let word = slot / 64;
+        let masked = self.used[word] & (u64::MAX << (slot % 64));
+        (masked != 0).then(|| word * 64 + masked.trailing_zeros() as usize)
     }
 }
 
@@ -86,7 +92,8 @@ impl Agenda {
         (self.first != NONE).then_some(self.first_at)
     }
 
-    /// Adds a packet, which must not arrive before the one removed last.
+    /// Adds a packet that was [addressed](Label::address) to `at` and `rank`, which must not arrive
+    /// before the one removed last.
     #[inline(always)]
     pub(crate) fn add<P: Clone>(
         &mut self,
@@ -94,15 +101,7 @@ impl Agenda {
         packet: u32,
         at: Nanos,
         rank: Rank,
-        link: u32,
     ) {
-        // One by one: a label made elsewhere and copied as a whole is read before it is written.
-        let label = depot.label_mut(packet);
-        label.at = at;
-        label.rank.0 = rank.0;
-        label.rank.1 = rank.1;
-        label.link = link;
-        label.next = NONE;
         self.file(depot, packet, at, rank);
         let is_first = self.first == NONE
             || at < self.first_at
@@ -188,8 +187,18 @@ impl Agenda {
     }
 
     /// Finds the packet that arrives first, in no slot of the window that has begun before `slot`.
-    #[inline]
+    #[inline(always)]
     fn find_first<P: Clone>(&mut self, depot: &Depot<P>, slot: usize) {
+        // Mostly in one of the 64 slots whose bits are in one word.
+        let Some(used) = self.near.next_in_word(slot) else {
+            return self.find_far(depot, slot);
+        };
+        self.first = self.near.lists[used].0;
+        self.first_at = depot.label(self.first).at;
+    }
+
+    #[cold]
+    fn find_far<P: Clone>(&mut self, depot: &Depot<P>, slot: usize) {
         let near = self.near.next_used(slot);
         self.first = match near.or_else(|| self.near.next_used(0)) {
             Some(used) => self.near.lists[used].0,
@@ -305,7 +314,8 @@ mod tests {
                     let at = Nanos(now.0 + random.below(1 << span_bits));
                     let rank = (Nanos(random.below(3)), step);
                     let packet = depot.store(HostId(0), 0, ());
-                    agenda.add(&mut depot, packet, at, rank, step as u32);
+                    depot.label_mut(packet).address(at, rank, step as u32);
+                    agenda.add(&mut depot, packet, at, rank);
                     expected.insert((at, rank), packet);
                 } else {
                     let ((at, rank), packet) = expected.pop_first().unwrap();

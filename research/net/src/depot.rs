@@ -47,6 +47,17 @@ impl Default for Label {
 }
 
 impl Label {
+    /// Says when the packet arrives at the far end of `link`, and with which rank.
+    #[inline(always)]
+    pub(crate) fn address(&mut self, at: Nanos, rank: Rank, link: u32) {
+        // One by one: a label made elsewhere and copied as a whole is read before it is written.
+        self.at = at;
+        self.rank.0 = rank.0;
+        self.rank.1 = rank.1;
+        self.link = link;
+        self.next = NONE;
+    }
+
     /// Sets the number of the packet's coming to a link, and returns that of the link before.
     #[inline]
     pub(crate) fn set_sequence(&mut self, sequence: u64) -> u64 {
@@ -151,7 +162,7 @@ impl<P: Clone> Depot<P> {
 
     /// Removes packet `number`, which is invalid from then on.
     #[inline]
-    pub(crate) fn free(&mut self, number: u32) {
+    pub(crate) fn discard(&mut self, number: u32) {
         self.free.push(number);
         self.parcels[number as usize].packet = None;
     }

@@ -228,7 +228,7 @@ impl<P: Packet> Network<P> {
     /// Frees the place of a packet that has arrived.
     #[inline]
     pub fn release(&mut self, arrival: Arrival) {
-        self.depot.free(arrival.number);
+        self.depot.discard(arrival.number);
     }
 
     /// Returns the time up to which the network has advanced.
@@ -276,19 +276,6 @@ impl<P: Packet> Network<P> {
         };
         self.carry(at, link, number, arrives);
         true
-    }
-
-    /// Carries a packet that a link has taken at `at`.
-    #[inline(always)]
-    fn carry(&mut self, at: Nanos, link: LinkId, number: u32, arrives: Nanos) {
-        let sequence = self.sequence;
-        self.sequence += 1;
-        let rank = self.rank(number, at, sequence);
-        if self.ahead != 0 && self.pass_on(number, link, arrives, sequence) {
-            return;
-        }
-        self.agenda
-            .add(&mut self.depot, number, arrives, rank, link.0);
     }
 
     /// Offers a packet to a link.

@@ -8,7 +8,6 @@
 use uc_words::Nanos;
 
 use super::Network;
-use crate::depot::Rank;
 use crate::lane::Lane;
 use crate::packet::Packet;
 use crate::sources::{Source, sources};
@@ -57,35 +56,32 @@ impl<P: Packet> Network<P> {
         self.ahead = 0;
     }
 
-    /// Notes that a packet comes to a link at `at` as number `sequence`, and returns its rank. Without
-    /// links that take packets early the number alone is the rank.
+    /// Carries a packet that `link` has taken at `at` and that arrives at `arrives`, and passes it on to
+    /// the link behind where `link` is its only source.
     #[inline(always)]
-    pub(super) fn rank(&mut self, number: u32, at: Nanos, sequence: u64) -> Rank {
+    pub(super) fn carry(&mut self, at: Nanos, mut link: LinkId, number: u32, mut arrives: Nanos) {
+        let sequence = self.sequence;
+        self.sequence += 1;
         let label = self.depot.label_mut(number);
         let before = label.set_sequence(sequence | !self.ahead);
-        (Nanos(at.0 & self.ahead), before.min(INJECTED | sequence))
-    }
-
-    /// Passes a packet that arrives at `at` on to the link behind `link`, as number `sequence` on this
-    /// one, where this one is its source. Returns false where it is not, or has no room.
-    #[inline(always)]
-    pub(super) fn pass_on(&mut self, number: u32, link: LinkId, at: Nanos, sequence: u64) -> bool {
-        let label = self.depot.label_mut(number);
-        let (next, source) = self.early[label.to.0 as usize];
-        if source != link {
-            return false;
+        // Without links that take packets early the number alone is the rank.
+        let mut rank = (Nanos(at.0 & self.ahead), before.min(INJECTED | sequence));
+        if self.ahead != 0 {
+            let (next, source) = self.early[label.to.0 as usize];
+            if source == link {
+                let behind = &mut self.lanes[next.0 as usize];
+                match behind.take(arrives, label.size_bytes) {
+                    Some(later) => (arrives, rank, link) = (later, (arrives, sequence), next),
+                    None => {
+                        // It is lost when it arrives there.
+                        behind.refuse(arrives);
+                        label.doom();
+                    }
+                }
+            }
         }
-        let behind = &mut self.lanes[next.0 as usize];
-        let Some(arrives) = behind.take(at, label.size_bytes) else {
-            // It is lost when it arrives there.
-            behind.refuse(at);
-            label.doom();
-            return false;
-        };
-        let rank = (at, sequence);
-        self.agenda
-            .add(&mut self.depot, number, arrives, rank, next.0);
-        true
+        label.address(arrives, rank, link.0);
+        self.agenda.add(&mut self.depot, number, arrives, rank);
     }
 
     /// Takes from a report what has not arrived yet, and what the link has taken before its time.
