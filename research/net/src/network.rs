@@ -6,6 +6,7 @@
 //! nothing.
 
 mod ahead;
+mod injection;
 
 use std::collections::VecDeque;
 
@@ -91,61 +92,6 @@ impl<P: Packet> Network<P> {
             ahead: 0,
             shows_all: false,
         })
-    }
-
-    /// Injects a packet from host `from` to host `to` at `now`. Time does not run backwards: a
-    /// packet dated before the last injection or [`Network::advance`] is injected at that time.
-    ///
-    /// # Errors
-    /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
-    // Always inlined, so that the packet is made where it is stored.
-    #[inline(always)]
-    pub fn inject(
-        &mut self,
-        now: Nanos,
-        from: HostId,
-        to: HostId,
-        packet: P,
-    ) -> Result<(), NetError> {
-        self.check_host(from)?;
-        self.check_host(to)?;
-        let Some(link) = self.routes.next(from.0 as usize, to, || packet.path_key()) else {
-            return Err(NetError::NoRoute {
-                from: from.0,
-                to: to.0,
-            });
-        };
-        let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
-        let number = self.depot.store(to, packet.size_bytes(), packet);
-        if !self.take(at, link, number) {
-            self.inbox.push_back(Injected {
-                at,
-                link,
-                packet: number,
-            });
-        }
-        Ok(())
-    }
-
-    /// Injects a copy of a packet for every other host that can be reached, in the order of their
-    /// numbers. Every copy crosses the sender's own link, unlike on Ethernet, where the switch
-    /// copies: meant for the few small frames of ARP and neighbour discovery.
-    ///
-    /// # Errors
-    /// [`NetError::UnknownNode`].
-    pub fn inject_broadcast(
-        &mut self,
-        now: Nanos,
-        from: HostId,
-        packet: &P,
-    ) -> Result<(), NetError> {
-        self.check_host(from)?;
-        for to in (0..self.hosts as u32).map(HostId) {
-            if self.routes.reach(from.0 as usize, to) {
-                self.inject(now, from, to, packet.clone())?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the time of the next event; `None` when the network is empty.
@@ -248,34 +194,6 @@ impl<P: Packet> Network<P> {
     /// Returns drops and marks by flow; a flow without either is absent.
     pub fn flows(&self) -> &FlowTable {
         &self.flows
-    }
-
-    fn check_host(&self, host: HostId) -> Result<(), NetError> {
-        if (host.0 as usize) < self.hosts {
-            return Ok(());
-        }
-        Err(NetError::UnknownNode {
-            node: format!("host {}", host.0),
-        })
-    }
-
-    /// Lets a link take an injected packet at once, if nothing comes before: no injection, no arrival.
-    /// Returns false if the packet has to wait in the inbox, or if the link may not simply take it.
-    #[inline(always)]
-    fn take(&mut self, at: Nanos, link: LinkId, number: u32) -> bool {
-        let is_next = self.inbox.is_empty()
-            && !self.shows_all
-            && at == self.clock
-            && self.agenda.first_at().is_none_or(|first| first > at);
-        if !is_next {
-            return false;
-        }
-        let size_bytes = self.depot.label(number).size_bytes;
-        let Some(arrives) = self.lanes[link.0 as usize].take(at, size_bytes) else {
-            return false;
-        };
-        self.carry(at, link, number, arrives);
-        true
     }
 
     /// Offers a packet to a link.

@@ -188,7 +188,7 @@ impl Watcher<'_> {
     fn see(&mut self, at: Nanos, link: LinkId, packet: &Packet, dropped: Option<DropReason>) {
         let end = self.ends.get(packet.to.place());
         let end = end.filter(|end| end.route.address == packet.to);
-        let hosts = end.map(|end| (end.route.to, end.route.from));
+        let hosts = end.map(|end| (end.route.path.to, end.route.from));
         let seen = Seen { packet, hosts };
         self.capture.add(at, link, &seen, dropped);
     }

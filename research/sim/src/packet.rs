@@ -42,6 +42,13 @@ impl Address {
         Address(self.0 ^ 1)
     }
 
+    /// Returns what stands for the connection where paths are chosen, as a hash of addresses and ports
+    /// would; the same for both ends.
+    #[inline]
+    pub fn path_key(self) -> u64 {
+        u64::from(self.0 | 1)
+    }
+
     /// Returns the address of the end's next generation.
     pub fn next_life(self) -> Address {
         Address(self.0.wrapping_add(1 << PLACE_BITS))
@@ -202,10 +209,9 @@ impl uc_net::Packet for Packet {
         u32::from(self.flow) | u32::from(self.segment.flags == 0) << 16
     }
 
-    /// Returns the connection, as a hash of addresses and ports would.
     #[inline]
     fn path_key(&self) -> u64 {
-        u64::from(self.to.0 | 1)
+        self.to.path_key()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the packets of an end come from and go to.
 
-use uc_net::HostId;
+use uc_net::{HostId, Path};
 
 use crate::packet::Address;
 
@@ -9,8 +9,8 @@ use crate::packet::Address;
 pub struct Route {
     /// Host of the end.
     pub from: HostId,
-    /// Host of its peer.
-    pub to: HostId,
+    /// Path to the host of its peer.
+    pub path: Path,
     /// Address of the end itself.
     pub address: Address,
     /// Flow number in the record.

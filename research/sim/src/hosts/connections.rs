@@ -29,7 +29,7 @@ impl Hosts {
     /// [`Notice::Established`].
     ///
     /// # Errors
-    /// [`SimError::TooManyConnections`].
+    /// [`SimError::TooManyConnections`], or [`SimError::Network`] where no path leads to the receiver.
     pub fn open(
         &mut self,
         opener: Side,
@@ -46,7 +46,7 @@ impl Hosts {
             let end = match side {
                 Side::Guest => self.guest_end(slot, flow, plan, receiver, opens),
                 Side::Receiver => self.receiver_end(slot, flow, plan, receiver, opens),
-            };
+            }?;
             let place = slot.end(side);
             if place == self.ends.len() {
                 self.ends.push(end);
@@ -78,14 +78,15 @@ impl Hosts {
         plan: &FlowPlan,
         receiver: HostId,
         opens: bool,
-    ) -> End {
+    ) -> Result<End, SimError> {
         let mut connection = self.connection(&plan.guest_config, opens);
         let is_coupled = plan.membership.is_some() && !plan.is_coupled_by_port();
         if is_coupled {
             connection.overrule();
         }
         let hosts = (plan.guest, receiver);
-        let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
+        let place = slot.end(Side::Guest);
+        let mut end = self.fresh_end(place, flow, hosts, connection, plan.policy)?;
         if let (Some(policy), true) = (plan.policy, plan.is_coupled_by_port()) {
             let share = plan.membership.map_or(0, |at| at.priority);
             end.port = Some(Box::new(Port::sharing(self.core, policy, share)));
@@ -104,12 +105,12 @@ impl Hosts {
         self.notes_marks |= instruments.exact.is_some();
         end.instruments = Some(Box::new(instruments));
         end.start = plan.start_policy.map(|policy| {
-            let timer = self.start_timer(slot.end(Side::Guest));
+            let timer = self.start_timer(place);
             Box::new(StartEnd::sending(policy, timer))
         });
         let Virtual { machine, pvtcp, .. } = plan.virtual_part;
-        end.resident = self.resident(slot.end(Side::Guest), machine, pvtcp);
-        end
+        end.resident = self.resident(place, machine, pvtcp);
+        Ok(end)
     }
 
     /// Creates a connection with these settings that opens or listens.
@@ -129,17 +130,17 @@ impl Hosts {
         plan: &FlowPlan,
         receiver: HostId,
         opens: bool,
-    ) -> End {
+    ) -> Result<End, SimError> {
         let connection = self.connection(&plan.receiver_config, opens);
         let (place, hosts) = (slot.end(Side::Receiver), (receiver, plan.guest));
-        let mut end = self.fresh_end(place, flow, hosts, connection, plan.receiver_policy);
+        let mut end = self.fresh_end(place, flow, hosts, connection, plan.receiver_policy)?;
         end.start = plan.start_policy.map(|policy| {
             let timer = self.start_timer(place);
             Box::new(StartEnd::receiving(policy, timer))
         });
         let machine = self.receiver_machines.get(&receiver).copied();
         end.resident = self.resident(place, machine, plan.virtual_part.receiver_pvtcp);
-        end
+        Ok(end)
     }
 
     /// Returns an end's state on its virtual machine, if its host is one.
@@ -162,7 +163,7 @@ impl Hosts {
         (from, to): (HostId, HostId),
         connection: Connection,
         policy: Option<Policy>,
-    ) -> End {
+    ) -> Result<End, SimError> {
         let (timer, address) = match self.ends.get(place) {
             Some(earlier) => (earlier.timer, earlier.route.address.next_life()),
             None => {
@@ -170,15 +171,16 @@ impl Hosts {
                 (self.timers.add(), Address::new(place))
             }
         };
+        let path = self.network.path(from, to, || address.path_key())?;
         let route = Route {
             from,
-            to,
+            path,
             address,
             flow: flow as u32,
             ip_header_bytes: self.ip_header_bytes,
         };
         let port = policy.map(|policy| Port::with_core(self.core, policy));
-        End::new(connection, port, route, timer)
+        Ok(End::new(connection, port, route, timer))
     }
 
     /// Queues `bytes` more to send on this side; the maximum stands for endless data.

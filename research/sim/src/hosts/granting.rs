@@ -27,7 +27,7 @@ impl Hosts {
                 self.send_turn(granter, route.from, answer);
             }
             Turn::Answer { wait_ns } => {
-                let ends = (route.from, route.to);
+                let ends = (route.from, route.path.to);
                 start.granted(self.now, ends, wait_ns.into(), &mut self.starts);
                 let due = start.due(self.now, ends, &self.starts);
                 self.timers.set(start.timer, due);
@@ -44,7 +44,7 @@ impl Hosts {
     /// Delivers the packets to a guest whose turn has come. Returns the first notice.
     pub(super) fn turn_comes(&mut self, place: usize) -> Option<Notice> {
         let end = &mut self.ends[place];
-        let ends = (end.route.from, end.route.to);
+        let ends = (end.route.from, end.route.path.to);
         let released = match &mut end.start {
             Some(start) => start.released(self.now, ends, &mut self.starts),
             None => VecDeque::new(),

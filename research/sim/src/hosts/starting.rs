@@ -24,7 +24,7 @@ impl Hosts {
     /// host.
     pub(super) fn start_hears(&mut self, place: usize, packet: &Packet) -> bool {
         let end = &mut self.ends[place];
-        let ends = (end.route.from, end.route.to);
+        let ends = (end.route.from, end.route.path.to);
         let Some(start) = &mut end.start else {
             return packet.probe().is_some();
         };
@@ -69,24 +69,24 @@ impl Hosts {
             let peer = route.address.peer();
             let (to, packet) = match leaving {
                 Leaving::Segment(segment) => (
-                    route.to,
+                    route.path.to,
                     Packet::new(segment, route.ip_header_bytes, peer, route.flow),
                 ),
                 Leaving::Probe(probe) => (
-                    route.to,
+                    route.path.to,
                     Packet::of_probe(probe, route.ip_header_bytes, peer, route.flow),
                 ),
                 Leaving::Ask(ask) => {
                     let own = route.address;
                     let packet = Packet::of_turn(ask, route.ip_header_bytes, own, route.flow);
-                    (granter.unwrap_or(route.to), packet)
+                    (granter.unwrap_or(route.path.to), packet)
                 }
             };
             let taken = network.inject(now, route.from, to, packet);
             // The route was checked in both directions before time zero.
             debug_assert!(taken.is_ok(), "{taken:?}");
         };
-        let ends = (route.from, route.to);
+        let ends = (route.from, route.path.to);
         what(
             start,
             now,

@@ -1,0 +1,117 @@
+//! Packets come into a network.
+
+use uc_words::Nanos;
+
+use super::{Injected, Network};
+use crate::error::NetError;
+use crate::packet::Packet;
+use crate::path::Path;
+use crate::topology::{HostId, LinkId};
+
+impl<P: Packet> Network<P> {
+    /// Injects a packet from host `from` to host `to` at `now`. Time does not run backwards: a
+    /// packet dated before the last injection or [`Network::advance`] is injected at that time.
+    ///
+    /// # Errors
+    /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
+    #[inline(always)]
+    pub fn inject(
+        &mut self,
+        now: Nanos,
+        from: HostId,
+        to: HostId,
+        packet: P,
+    ) -> Result<(), NetError> {
+        let path = self.path(from, to, || packet.path_key())?;
+        self.inject_on(now, path, packet);
+        Ok(())
+    }
+
+    /// Returns the path from host `from` to host `to`. Calls `path_key` only if `from` has a choice of
+    /// links.
+    ///
+    /// # Errors
+    /// Those of [`Network::inject`].
+    #[inline]
+    pub fn path(
+        &self,
+        from: HostId,
+        to: HostId,
+        path_key: impl FnOnce() -> u64,
+    ) -> Result<Path, NetError> {
+        self.check_host(from)?;
+        self.check_host(to)?;
+        match self.routes.next(from.0 as usize, to, path_key) {
+            Some(link) => Ok(Path { to, link }),
+            None => Err(NetError::NoRoute {
+                from: from.0,
+                to: to.0,
+            }),
+        }
+    }
+
+    /// Injects a packet as [`Network::inject`] does, on a path of this network.
+    // Always inlined, so that the packet is made where it is stored.
+    #[inline(always)]
+    pub fn inject_on(&mut self, now: Nanos, path: Path, packet: P) {
+        let Path { to, link } = path;
+        let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
+        let size_bytes = packet.size_bytes();
+        let number = self.depot.store(to, size_bytes, packet);
+        if !self.take(at, link, number, size_bytes) {
+            self.inbox.push_back(Injected {
+                at,
+                link,
+                packet: number,
+            });
+        }
+    }
+
+    /// Injects a copy of a packet for every other host that can be reached, in the order of their
+    /// numbers. Every copy crosses the sender's own link, unlike on Ethernet, where the switch
+    /// copies: meant for the few small frames of ARP and neighbour discovery.
+    ///
+    /// # Errors
+    /// [`NetError::UnknownNode`].
+    pub fn inject_broadcast(
+        &mut self,
+        now: Nanos,
+        from: HostId,
+        packet: &P,
+    ) -> Result<(), NetError> {
+        self.check_host(from)?;
+        for to in (0..self.hosts as u32).map(HostId) {
+            if self.routes.reach(from.0 as usize, to) {
+                self.inject(now, from, to, packet.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_host(&self, host: HostId) -> Result<(), NetError> {
+        if (host.0 as usize) < self.hosts {
+            return Ok(());
+        }
+        Err(NetError::UnknownNode {
+            node: format!("host {}", host.0),
+        })
+    }
+
+    /// Lets a link take an injected packet at once, if nothing comes before: no injection, no arrival.
+    /// Returns false if the packet has to wait in the inbox, or if the link may not simply take it.
+    #[inline(always)]
+    fn take(&mut self, at: Nanos, link: LinkId, number: u32, size_bytes: u32) -> bool {
+        let is_next = self.inbox.is_empty()
+            && !self.shows_all
+            && at == self.clock
+            && self.agenda.first_at().is_none_or(|first| first > at);
+        if !is_next {
+            return false;
+        }
+        let Some(arrives) = self.lanes[link.0 as usize].take(at, size_bytes) else {
+            return false;
+        };
+        self.carry(at, link, number, arrives);
+        true
+    }
+}
