@@ -10,10 +10,11 @@
 //! 3. [`link`] and `lane`: a queue, a transmitter at a rate, a propagation delay; one direction. When
 //!    a packet comes, the time at which it arrives at the far end is known.
 //! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking lot, leaf–spine.
-//! 5. [`routes`]: the fewest hops, and ECMP where several paths have as few.
+//! 5. [`routes`]: the fewest hops, and ECMP where several paths have as few; `path`: the one of a connection.
 //! 6. [`network`], with `agenda`, `depot` and `sources`: injects, forwards and delivers, in the
 //!    order of (time, sequence). A driver on the real clock uses [`advance`](Network::advance) with a sink; a simulator uses
-//!    [`next_delivery`](Network::next_delivery) and answers each delivery before time goes on.
+//!    [`next_delivery`](Network::next_delivery) or [`next_arrival`](Network::next_arrival) and answers
+//!    each packet before time goes on.
 //!
 //! All arithmetic on packets is in integers. The one exception is the derivation of RED's
 //! parameters ([`queue::red::RedParameters`]), which happens once, before time zero.

@@ -169,7 +169,7 @@ impl End {
     }
 
     /// Passes an arriving packet through the port. Returns whether it goes on to the guest.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, now: Nanos, segment: &mut Segment, couplings: &mut Couplings) -> bool {
         let Some(port) = &mut self.port else {
             return true;

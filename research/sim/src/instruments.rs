@@ -120,7 +120,7 @@ impl Instruments {
     }
 
     /// Observes an arriving segment that has passed the port.
-    #[inline]
+    #[inline(always)]
     pub fn arrived(
         &mut self,
         now: Nanos,

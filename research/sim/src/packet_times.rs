@@ -32,7 +32,7 @@ fn is_after(a: u32, b: u32) -> bool {
 
 impl PacketTimes {
     /// Records data sent at `now`. With `is_timed` false only the sequence range is recorded.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, now: Nanos, seq: u32, payload_bytes: u16, is_timed: bool) {
         let end = seq.wrapping_add(u32::from(payload_bytes));
         let highest = self.highest.unwrap_or(seq);
@@ -69,7 +69,7 @@ impl PacketTimes {
 
     /// Processes an ACK that arrives at `now`: calls `tell` with the round-trip time of every
     /// packet that it covers.
-    #[inline]
+    #[inline(always)]
     pub fn acknowledged(&mut self, now: Nanos, ack: u32, mut tell: impl FnMut(Nanos)) {
         while let Some(sent) = self.waiting.front()
             && !is_after(sent.end, ack)

@@ -253,6 +253,7 @@ impl Receiver {
 
     /// Returns whether everything that a segment carries has arrived before (a duplicate segment of
     /// RFC 2883).
+    #[inline]
     pub(crate) fn has_all(&self, seq: u64, payload_bytes: u16) -> bool {
         let end = seq + u64::from(payload_bytes);
         payload_bytes > 0 && (end <= self.nxt || (seq > self.nxt && self.held.holds(seq, end)))
@@ -316,6 +317,7 @@ impl Receiver {
 
     /// Records the part of a segment that has arrived before, for the next ACK to report. Its ACK is
     /// due at once (RFC 2883 §4).
+    #[inline]
     pub(crate) fn note_duplicate(&mut self, seq: u64, end: u64) {
         if !self.dsack || seq >= end {
             return;

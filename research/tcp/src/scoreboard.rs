@@ -51,6 +51,7 @@ impl Scoreboard {
     }
 
     /// Advances the cumulative ACK to `una`.
+    #[inline]
     pub(crate) fn advance(&mut self, una: u64) {
         if !self.sacked.is_empty() {
             self.sacked.remove_below(una);

@@ -250,10 +250,16 @@ impl Queue {
     }
 
     /// Removes the packets whose transmission has started by `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start_due(&mut self, now: Nanos) {
-        while self.backlog.packets > 0
-            && let Some(first) = self.waiting.front()
+        if self.backlog.packets > 0 {
+            self.start_waiting(now);
+        }
+    }
+
+    #[inline]
+    fn start_waiting(&mut self, now: Nanos) {
+        while let Some(first) = self.waiting.front()
             && first.starts <= now
         {
             self.backlog.bytes -= u64::from(first.size_bytes);
