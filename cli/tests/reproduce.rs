@@ -265,3 +265,65 @@ fn quoted_numbers_and_the_page_follow_the_records() {
     assert_eq!(again.status, Some(0), "{again:?}");
     assert_eq!(again.stdout, "1 numbers come from records\n");
 }
+
+/// Figures as `make bench` writes them.
+const BENCH: &str = r#"{"commit": "0123abc", "kernel": "6.18.0", "processors": 2, "load": 1.25, "figures": [
+{"group": "g", "name": "data", "base": "empty program", "ratio": 9.1070, "low": 9.0350, "high": 9.1870, "pairs": 41, "value": 244.9900, "unit": "ns"},
+{"group": "g", "name": "data", "base": "parsed, looked up", "ratio": 1.4820, "low": 1.4610, "high": 1.5010, "pairs": 41, "value": 244.9900, "unit": "ns"}
+]}
+"#;
+
+#[test]
+fn figures_of_the_benchmark_and_means_of_rows_are_quoted_by_their_labels() {
+    let repository = Repository::new();
+    let root = repository.0.path();
+    repository.reproduce(&["t/small", "--accept"]);
+    fs::create_dir(root.join("docs")).unwrap();
+    let data = "{name=data; base=parsed, looked up}";
+    let page = format!(
+        "1.00 (1.00 to 1.00)<!-- rows bench: ratio {data} -->, 1<!-- rows bench: value {data} --> ns, \
+         n = 1<!-- rows bench: pairs {data} -->, 9 ± 9<!-- rows peers: lost {{simulator=a}} × 100 --> %, \
+         load 1.1<!-- rows bench: load {data} -->\n"
+    );
+    fs::write(root.join("docs/a.md"), &page).unwrap();
+    let missing = repository.reproduce(&["--docs"]);
+    assert_eq!(missing.status, Some(1), "{missing:?}");
+    assert!(
+        missing.stdout.contains("bench.jsonl: no such record"),
+        "{missing:?}"
+    );
+    fs::write(root.join("results/bench.json"), BENCH).unwrap();
+    let peers = "{\"seeds\": 2}\n{\"simulator\": \"a\", \"seed\": 1, \"lost\": 0.02}\n\
+        {\"simulator\": \"a\", \"seed\": 2, \"lost\": 0.04}\n{\"simulator\": \"b\", \"lost\": 0.5}\n";
+    fs::write(root.join("results/peers.jsonl"), peers).unwrap();
+    let written = repository.reproduce(&["--docs", "--accept"]);
+    assert_eq!(written.status, Some(0), "{written:?}");
+    let text = fs::read_to_string(root.join("docs/a.md")).unwrap();
+    for part in [
+        "1.48 (1.46 to 1.50)<!--",
+        "245<!--",
+        "n = 41<!--",
+        "3 ± 1<!--",
+        "load 1.2<!--",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for (wrong, problem) in [
+        (
+            page.replace("; base=parsed, looked up", ""),
+            "rows of several `base`",
+        ),
+        (
+            page.replace("name=data", "name=dat"),
+            "no row with these labels",
+        ),
+        (
+            page.replace("bench: load", "bench: loads"),
+            "no number `loads`",
+        ),
+    ] {
+        fs::write(root.join("docs/a.md"), wrong).unwrap();
+        let outcome = repository.reproduce(&["--docs"]);
+        assert!(outcome.stdout.contains(problem), "{problem}: {outcome:?}");
+    }
+}

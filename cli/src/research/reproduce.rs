@@ -2,6 +2,7 @@
 
 mod compare;
 pub mod docs;
+mod rows;
 mod sitting;
 
 use std::path::Path;

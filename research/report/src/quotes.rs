@@ -6,29 +6,34 @@
 //! 0.991 ± 0.006<!-- sim vcc/fig11: translated flow over the ECN mean -->
 //! 0.149<!-- sim vcc/fig6: the last legacy flow's share {set=RED1; rate=10 Mb/s} -->
 //! n = 100<!-- n of sim vcc/fig11: translated flow over the ECN mean -->
+//! 1.44 (1.41 to 1.47)<!-- rows bench: ratio {name=data; base=parsed, looked up} -->
 //! ```
 //!
-//! The number keeps its form: its digits after the point, whether it has a standard error, and
-//! whether it is in percent.
+//! The number keeps its form: its digits after the point, whether it has a standard error or extremes,
+//! and whether it is in percent.
 
 use crate::numbers::with_decimals;
 
-/// The source of a number: a quantity of an expectation's verdict in a kept record.
+/// The source of a number: a quantity of an expectation's verdict in a kept record, or of a column of
+/// rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quote {
     /// Quantity of the verdict.
     pub field: Field,
-    /// Name of the backend.
+    /// Name of the backend, or [`ROWS`].
     pub arm: String,
     /// Name of the record.
     pub id: String,
-    /// Name of the expectation.
+    /// Name of the expectation, or of the column.
     pub name: String,
-    /// Axes and labels: the point, or the step of a trend.
+    /// Axes and labels: the point, the step of a trend, or the rows.
     pub at: Vec<(String, String)>,
     /// Factor by which the number is multiplied, such as 1000 for milliseconds.
     pub factor: f64,
 }
+
+/// Stands for the backend of a record that is no experiment's but has rows with columns.
+pub const ROWS: &str = "rows";
 
 /// A quantity of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +72,7 @@ pub struct Filled {
     pub problems: Vec<String>,
 }
 
-const OPEN: &str = "<!-- ";
+pub(crate) const OPEN: &str = "<!-- ";
 const CLOSE: &str = " -->";
 
 /// Replaces each quoted number in a document by what `look_up` finds.
@@ -83,7 +88,7 @@ pub fn fill(text: &str, look_up: impl Fn(&Quote) -> Result<Quoted, String>) -> F
         let quote = parse(inside).filter(|_| !ends_in_code(&filled.text));
         if let Some(quote) = quote {
             filled.quotes += 1;
-            let number = look_up(&quote).and_then(|found| written(&filled.text, &quote, found));
+            let number = written(&filled.text, &quote, &look_up);
             match number {
                 Ok((at, number)) => {
                     filled.text.truncate(at);
@@ -110,7 +115,7 @@ fn ends_in_code(text: &str) -> bool {
     fences.count() % 2 == 1
 }
 
-fn is_fence(line: &str) -> bool {
+pub(crate) fn is_fence(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
@@ -122,7 +127,7 @@ fn parse(comment: &str) -> Option<Quote> {
     });
     let (field, rest) = named.unwrap_or((Field::Mean, comment));
     let (arm, rest) = rest.split_once(' ')?;
-    if !["sim", "live", "vm"].contains(&arm) {
+    if !["sim", "live", "vm", ROWS].contains(&arm) {
         return None;
     }
     let (id, mut name) = rest.split_once(": ")?;
@@ -132,13 +137,7 @@ fn parse(comment: &str) -> Option<Quote> {
     {
         (name, factor) = (first, number);
     }
-    let mut at = Vec::new();
-    if let Some((first, labels)) = name.split_once(" {") {
-        name = first;
-        let labels = labels.strip_suffix('}')?.split("; ");
-        let pairs = labels.filter_map(|label| label.split_once('='));
-        at.extend(pairs.map(|(axis, label)| (axis.to_owned(), label.to_owned())));
-    }
+    let (name, at) = labels(name)?;
     Some(Quote {
         field,
         arm: arm.to_owned(),
@@ -149,8 +148,55 @@ fn parse(comment: &str) -> Option<Quote> {
     })
 }
 
-/// Finds the number that `text` ends with. Returns its place, and the number in the same form.
-fn written(text: &str, quote: &Quote, found: Quoted) -> Result<(usize, String), String> {
+/// Divides `NAME {AXIS=LABEL; …}` into the name and the labels.
+pub(crate) fn labels(text: &str) -> Option<(&str, Vec<(String, String)>)> {
+    let Some((name, labels)) = text.split_once(" {") else {
+        return Some((text, Vec::new()));
+    };
+    let labels = labels.strip_suffix('}')?.split("; ");
+    let pairs = labels.filter_map(|label| label.split_once('='));
+    let own = |(axis, label): (&str, &str)| (axis.to_owned(), label.to_owned());
+    Some((name, pairs.map(own).collect()))
+}
+
+/// Finds the number that `text` ends with. Returns its place, and the number in the same form, with its
+/// extremes if it has such.
+fn written(
+    text: &str,
+    quote: &Quote,
+    look_up: &impl Fn(&Quote) -> Result<Quoted, String>,
+) -> Result<(usize, String), String> {
+    let found = look_up(quote)?;
+    let Some((start, low, high)) = extremes_at_end(text) else {
+        return mean_written(text, quote, found);
+    };
+    let (at, mean) = mean_written(&text[..start], quote, found)?;
+    let factor = quote.factor * if mean.ends_with('%') { 100.0 } else { 1.0 };
+    let extreme = |field, text| {
+        let quote = Quote {
+            field,
+            ..quote.clone()
+        };
+        let (number, _) = look_up(&quote)?;
+        Ok::<_, String>(with_decimals(number * factor, decimals(text)))
+    };
+    let (low, high) = (extreme(Field::Least, low)?, extreme(Field::Most, high)?);
+    Ok((at, format!("{mean} ({low} to {high})")))
+}
+
+/// Returns where ` (LOW to HIGH)` begins that the text ends with, and the two numbers.
+fn extremes_at_end(text: &str) -> Option<(usize, &str, &str)> {
+    let (before, high) = split_number(text.strip_suffix(')')?)?;
+    let (before, low) = split_number(before.strip_suffix(" to ")?)?;
+    Some((before.strip_suffix(" (")?.len(), low, high))
+}
+
+fn split_number(text: &str) -> Option<(&str, &str)> {
+    number_at_end(text).map(|at| text.split_at(at))
+}
+
+/// Finds the number that `text` ends with, without extremes.
+fn mean_written(text: &str, quote: &Quote, found: Quoted) -> Result<(usize, String), String> {
     let suffix = |text: &str, known: &[&'static str]| -> &'static str {
         let found = known.iter().find(|suffix| text.ends_with(**suffix));
         found.copied().unwrap_or_default()
@@ -275,6 +321,10 @@ fn prose(text: &str) -> String {
             let end = rest.find(CLOSE).map_or(rest.len(), |at| at + CLOSE.len());
             let inside = rest[..end].trim_start_matches(OPEN).trim_end_matches(CLOSE);
             let source = parse(inside).map_or("", |_| SOURCE);
+            let extremes = extremes_at_end(&prose).filter(|_| !source.is_empty());
+            if let Some(start) = extremes.map(|(start, ..)| start) {
+                prose.truncate(start);
+            }
             (end, source)
         } else if rest.starts_with("](") {
             (rest.find(')').map_or(rest.len(), |at| at + 1), "] ")
@@ -300,6 +350,8 @@ mod tests {
             }
             match quote.field {
                 Field::N => Ok((12.0, None)),
+                Field::Least => Ok((0.5, None)),
+                Field::Most => Ok((1.5, None)),
                 Field::Mean if !quote.at.is_empty() => Ok((-0.25, None)),
                 _ => Ok((0.98765, Some(0.01234))),
             }
@@ -326,6 +378,10 @@ mod tests {
                 "3 ms<!-- other -->, 988<!-- sim a: share × 1000 -->",
             ),
             (
+                "9.00 (7 to 8.0)<!-- rows a: share -->, 1 % (2 to 3)<!-- rows a: share -->",
+                "0.99 (0 to 1.5)<!-- rows a: share -->, 99 % (50 to 150)<!-- rows a: share -->",
+            ),
+            (
                 "n = 1<!-- n of live a: share -->",
                 "n = 12<!-- n of live a: share -->",
             ),
@@ -337,7 +393,8 @@ mod tests {
             let found = filled(before);
             assert_eq!(found.text, after);
             assert_eq!(found.problems, Vec::<String>::new());
-            assert_eq!(found.quotes, 1);
+            let quotes = before.matches(": share").count();
+            assert_eq!(found.quotes, quotes);
             assert_eq!(filled(after).text, after, "twice is as once");
         }
     }
@@ -365,6 +422,7 @@ mod tests {
                 "0.991 ± 0.006<!-- sim a: b -->, **0.5 %**<!-- live a: b -->",
                 0,
             ),
+            ("1.4 (1.3 to 1.5)<!-- rows a: b -->, 1.4 (1.3 to 1.5)", 3),
             ("0.991<!-- a remark -->", 1),
             ("Linux 6.18, §4.1, v1.2, 1.2.3, `0.5`, [0.4](x0.3.md)", 1),
             (

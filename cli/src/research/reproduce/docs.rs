@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use uc_experiment::{Arm, Evaluation, Verdict};
 use uc_report::overview::{Entry, Shown, overview};
-use uc_report::quotes::{Field, Quote, Quoted, fill, unsourced};
+use uc_report::quotes::{Field, Quote, Quoted, ROWS, fill, unsourced};
 
+use super::rows;
 use crate::research::records::{Kept, RESULTS, ids, kept_ids};
 
 /// Name of the page of all records, in the folder of the records.
@@ -172,9 +173,10 @@ fn shown(kept: &Kept) -> Result<Shown> {
     })
 }
 
-/// The verdicts of records, each read once.
+/// The records, each read and judged once.
 struct Records<'a> {
     root: &'a Path,
+    rows: rows::Records<'a>,
     judged: RefCell<BTreeMap<(Arm, String), Result<Evaluation, String>>>,
 }
 
@@ -182,11 +184,15 @@ impl<'a> Records<'a> {
     fn new(root: &'a Path) -> Self {
         Self {
             root,
+            rows: rows::Records::new(root),
             judged: RefCell::default(),
         }
     }
 
     fn look_up(&self, quote: &Quote) -> Result<Quoted, String> {
+        if quote.arm == ROWS {
+            return self.rows.look_up(quote);
+        }
         let arm = Arm::ALL.into_iter().find(|arm| arm.name() == quote.arm);
         let arm = arm.ok_or("no such backend")?;
         let mut judged = self.judged.borrow_mut();
