@@ -258,8 +258,8 @@ const RUN_BY: &[(&str, &str, &str)] = &[
     ),
     (
         "uc verify --lift",
-        "research/verify/tests/docs.rs",
-        "fn the_documented_table_of_relaxed_assumptions_equals_the_commands_output",
+        "research/verify/tests/record.rs",
+        "fn drawn_rows_made_again_are_those_of_the_record",
     ),
     (
         "uc verify --replay",
@@ -273,8 +273,8 @@ const RUN_BY: &[(&str, &str, &str)] = &[
     ),
     (
         "uc verify --table",
-        "research/verify/tests/docs.rs",
-        "fn the_documented_table_of_laws_and_guests_equals_the_commands_output",
+        "research/verify/tests/record.rs",
+        "fn drawn_rows_made_again_are_those_of_the_record",
     ),
     (
         "uc watch",

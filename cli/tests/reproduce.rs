@@ -266,6 +266,60 @@ fn quoted_numbers_and_the_page_follow_the_records() {
     assert_eq!(again.stdout, "1 numbers come from records\n");
 }
 
+#[test]
+fn a_part_of_the_theorems_is_accepted_reproduced_and_shown_in_a_document() {
+    let repository = Repository::new();
+    let root = repository.0.path();
+    let part = "verify/smallest";
+    repository.expect(&[part], 1, "verify/smallest: no record");
+    repository.expect(
+        &[part, "--accept"],
+        0,
+        "verify/smallest: accepted (no record)",
+    );
+    repository.expect(
+        &[part, "--jobs", "1"],
+        0,
+        "verify/smallest: reproduced, 4 rows",
+    );
+    fs::create_dir(root.join("docs")).unwrap();
+    let labels = "{law=dctcp; reason=any}";
+    let page = format!(
+        "Takes 7<!-- rows {part}: transmissions {labels} --> of them.\n\n<!-- table {part} {labels} -->\n\
+         | an old row | 0.5 |\n\nNo 0.25.\n"
+    );
+    fs::write(root.join("docs/a.md"), page).unwrap();
+    fs::write(root.join("results/unsourced.counts"), "docs/a.md 1\n").unwrap();
+    repository.reproduce(&["--docs", "--accept"]);
+    let again = repository.reproduce(&["--docs"]);
+    assert_eq!(again.status, Some(0), "{again:?}");
+    let page = fs::read_to_string(root.join("docs/a.md")).unwrap();
+    let table = format!("{labels} -->\n| time, ms | at both senders |");
+    assert!(
+        page.contains(&table) && !page.contains("an old row"),
+        "{page}"
+    );
+    assert!(page.starts_with("Takes 8<!--"), "{page}");
+
+    let path = root.join("results/verify/smallest.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(
+        &path,
+        text.replacen(r#""transmissions":8"#, r#""transmissions":9"#, 1),
+    )
+    .unwrap();
+    let line = "verify/smallest: 1 of 4 rows differ; first: row 3";
+    repository.expect(&[part], 1, line);
+    assert!(
+        repository
+            .reproduce(&["--docs"])
+            .stdout
+            .contains("docs/a.md: differs")
+    );
+    let live = repository.command(&[part, "--on", "live"]);
+    refusal(live, &["verify/smallest", "leave --on out"]);
+}
+
 /// Figures as `make bench` writes them.
 const BENCH: &str = r#"{"commit": "0123abc", "kernel": "6.18.0", "processors": 2, "load": 1.25, "figures": [
 {"group": "g", "name": "data", "base": "empty program", "ratio": 9.1070, "low": 9.0350, "high": 9.1870, "pairs": 41, "value": 244.9900, "unit": "ns"},

@@ -163,20 +163,28 @@ impl Kept {
     /// # Errors
     /// The error with the file's path.
     pub fn write(&self, record: &KeptRecord) -> Result<()> {
-        let write = || -> Result<()> {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
-            fs::create_dir_all(folder)?;
-            let part = self.path.with_extension("part");
-            fs::write(&part, record.text()?)?;
-            Ok(fs::rename(&part, &self.path)?)
-        };
-        write().with_context(|| format!("could not write {}", self.path.display()))
+        write_file(&self.path, &record.text()?)
     }
 
     /// Returns the path of the record.
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Writes a record's file in one step.
+///
+/// # Errors
+/// The error with the file's path.
+pub fn write_file(path: &Path, text: &str) -> Result<()> {
+    let write = || -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        let part = path.with_extension("part");
+        fs::write(&part, text)?;
+        fs::rename(&part, path)
+    };
+    write().with_context(|| format!("could not write {}", path.display()))
 }
 
 /// Returns the path of the record of this name.

@@ -1,9 +1,11 @@
 //! `uc reproduce`: makes the kept records of `results/` again and compares them, or adds to them.
 
+mod answer;
 mod compare;
 pub mod docs;
 mod rows;
 mod sitting;
+mod theorems;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use clap::builder::RangedU64ValueParser;
 use uc_batch::circumstances;
 use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Sitting, Values};
 
+use self::answer::Answer;
 use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
 use crate::research::records::{self, Kept};
@@ -31,12 +34,15 @@ use crate::research::traces::Traces;
 /// real kernels and machines the runs have new seeds. There a record is reproduced if no verdict is the
 /// opposite and the 95 % intervals of each mean overlap.
 ///
+/// `verify` is the record of the theorems, whose rows are made as simulated runs are; `verify/lift` and the
+/// like are parts of it.
+///
 /// With --accept the record is written: in the simulator as a whole; on real kernels and machines the
 /// repetitions that it lacks are added, each as soon as it has ended, so that the next command goes on
 /// where this one was interrupted.
 #[derive(Args)]
 pub struct Reproduce {
-    /// Names of experiments, such as vcc/fig11, or of records in `results/`
+    /// Names of experiments, such as vcc/fig11, or of records in `results/`; `verify`: the theorems
     #[arg(required_unless_present_any = ["all", "docs"], conflicts_with_all = ["all", "docs"])]
     id: Vec<String>,
     /// All experiments that the backend may run
@@ -70,14 +76,6 @@ pub struct Reproduce {
     jobs: Option<usize>,
 }
 
-/// How a record compares with new runs.
-enum Answer {
-    /// The record is as it was, or as it was accepted.
-    Good(String),
-    /// The record differs, is missing, incomplete or stale.
-    Bad(String),
-}
-
 impl Reproduce {
     /// Runs the experiments one after the other and prints a line for each.
     pub fn execute(self) -> Result<bool> {
@@ -88,24 +86,40 @@ impl Reproduce {
         let arm = Arm::from(self.on);
         let kept = self.kept(root, arm)?;
         let cancel = cancel_on_signal()?;
-        let limit = self.minutes.map(|n| Duration::from_secs(60 * n));
-        let until = limit.map(|limit| Instant::now() + limit);
         let mut all_good = true;
-        for kept in kept {
-            let line = match self.answer(&kept, &cancel, until)? {
+        let mut print = |name: String, answer: Answer| {
+            let line = match answer {
                 Answer::Good(line) => line,
                 Answer::Bad(line) => {
                     all_good = false;
                     line
                 }
             };
-            outln!("{} {arm}: {line}", kept.id);
+            outln!("{name}: {line}");
+        };
+        for part in self.id.iter().flat_map(|id| theorems::parts(id)) {
+            if arm != Arm::Sim {
+                bail!("{}: no record of {arm}; leave --on out", part.name);
+            }
+            let answer = theorems::answer(root, &part, self.accept, self.jobs(arm), &cancel)?;
+            print(part.name.to_owned(), answer);
+        }
+        let limit = self.minutes.map(|n| Duration::from_secs(60 * n));
+        let until = limit.map(|limit| Instant::now() + limit);
+        for kept in kept {
+            let answer = self.answer(&kept, &cancel, until)?;
+            print(format!("{} {arm}", kept.id), answer);
         }
         Ok(all_good)
     }
 
+    fn jobs(&self, arm: Arm) -> usize {
+        self.jobs.unwrap_or_else(|| arms::default_jobs(arm))
+    }
+
     fn kept(&self, root: &Path, arm: Arm) -> Result<Vec<Kept>> {
-        let given = self.id.iter().map(|id| records::id(id).to_owned());
+        let given = self.id.iter().filter(|id| theorems::parts(id).is_empty());
+        let given = given.map(|id| records::id(id).to_owned());
         match &self.name {
             Some(name) => {
                 let [of] = &self.id[..] else {
@@ -137,7 +151,7 @@ impl Reproduce {
         let batch = |seed| Batch {
             arm,
             repeat,
-            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
+            jobs: self.jobs(arm),
             seed,
             cancel: Arc::clone(cancel),
             until,

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use uc_core::Compiled;
+use uc_verify::record::{LIFT_CASES, TABLE_CASES};
 use uc_verify::smallest::{Reason, smallest};
 use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace};
 use uc_verify::{compare, lift, matrix, rounds, trace};
@@ -94,10 +95,6 @@ enum GuestName {
 const COVERAGE_CASES_MIN: u64 = 1_000;
 /// Default number of cases.
 const CASES: u64 = 10_000;
-/// Flows for each assumption of `--lift`.
-const LIFT_CASES: u64 = 100;
-/// Cases and flows for each law and guest of `--table`.
-const TABLE_CASES: u64 = 40;
 
 impl Verify {
     /// Verifies, replays, or prints a table or the smallest case; returns false for a refutation.
@@ -107,12 +104,12 @@ impl Verify {
         }
         if self.lift {
             let cases = self.cases.unwrap_or(LIFT_CASES);
-            out!("{}", lift::table(self.seed, cases));
+            out!("{}", lift::table(&lift::rows(self.seed, cases)));
             return Ok(true);
         }
         if self.table {
             let cases = self.cases.unwrap_or(TABLE_CASES);
-            out!("{}", matrix::table(self.seed, cases));
+            out!("{}", matrix::table(&matrix::rows(self.seed, cases)));
             return Ok(true);
         }
         if let Some(reason) = self.smallest {
@@ -120,7 +117,7 @@ impl Verify {
         }
         let campaign = self.campaign();
         let cancel = cancel_on_signal()?;
-        let bar = bar(campaign.cases);
+        let bar = bar(campaign.cases, "cases");
         let report = campaign.run(&Compiled, &|cases| bar.inc(cases), &cancel);
         bar.finish_and_clear();
         let Some(report) = report else {
@@ -229,7 +226,8 @@ impl Verify {
             outln!("no small case in which f's window exceeds the guest's own");
             return false;
         };
-        for line in rounds::table(&plan, law, &Compiled).lines() {
+        let rows = rounds::rows(&plan, law, &Compiled);
+        for line in rounds::table(&rows).lines() {
             outln!("# {line}");
         }
         out!("{}", plan.to_toml());
@@ -286,14 +284,15 @@ fn share(count: u64, of: u64) -> String {
     format!("{count:>8}  {percent:>5.1} %")
 }
 
-fn bar(cases: u64) -> ProgressBar {
+/// Returns a bar of so many things of this name; hidden if standard error is no terminal.
+pub(super) fn bar(number: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %  {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(cases).with_style(style);
-    bar.set_message(format!("{cases} cases"));
+    let bar = ProgressBar::new(number).with_style(style);
+    bar.set_message(format!("{number} {what}"));
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
 }

@@ -8,7 +8,8 @@
 //! - [`table`]: plain text, at most 100 columns.
 //! - [`html`]: one self-contained page, figures included; it loads nothing.
 //! - [`compare`]: two results measure by measure, as a table, an object and a page.
-//! - [`overview`]: all kept records on one page; [`quotes`]: numbers of documents from records.
+//! - [`overview`]: all kept records on one page; [`quotes`] and [`tables`]: numbers and tables of documents
+//!   from records.
 
 mod axis;
 mod cast;
@@ -34,6 +35,7 @@ pub mod samples;
 mod scene;
 mod setup;
 pub mod table;
+pub mod tables;
 mod unit;
 mod words;
 

@@ -1,5 +1,6 @@
 //! A bottleneck over which f and g∘T run separately, and what their results are to each other.
 
+use serde::{Deserialize, Serialize};
 use uc_core::{Compiled, Policy};
 use uc_net::Nanos;
 use uc_net::random::Stream;
@@ -140,8 +141,8 @@ pub(crate) struct Senders<'a> {
 }
 
 /// Results of g∘T divided by those of f, over a number of flows.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ratios {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ratios {
     /// Number of flows in which every transmission was the same.
     pub identical: u64,
     /// Ratios of acknowledged bytes, ascending.
@@ -152,7 +153,7 @@ pub(crate) struct Ratios {
 
 impl Ratios {
     /// Runs both senders over each of these networks.
-    pub fn measured(senders: Senders<'_>, plans: impl Iterator<Item = Plan>) -> Ratios {
+    pub(crate) fn measured(senders: Senders<'_>, plans: impl Iterator<Item = Plan>) -> Ratios {
         let mut ratios = Ratios::default();
         for plan in plans {
             let round_trip_us = 2 * u64::from(plan.data.delay_us) + u64::from(plan.data.packet_us);

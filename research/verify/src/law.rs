@@ -25,7 +25,31 @@ pub enum Law {
     Dctcp,
 }
 
+impl Guest {
+    /// All guests, in the order of the record.
+    pub const ALL: [Guest; 2] = [Guest::NewReno, Guest::EcnStripped];
+
+    /// Returns the guest's name, as `uc verify --guest` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Guest::NewReno => "newreno",
+            Guest::EcnStripped => "ecn-stripped",
+        }
+    }
+}
+
 impl Law {
+    /// All laws, in the order of the record.
+    pub const ALL: [Law; 2] = [Law::Ecn, Law::Dctcp];
+
+    /// Returns the law's name, as `uc verify --law` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Law::Ecn => "ecn",
+            Law::Dctcp => "dctcp",
+        }
+    }
+
     /// Returns the congestion control of the native endpoint.
     fn congestion_control(self) -> CongestionControl {
         match self {

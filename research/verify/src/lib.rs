@@ -12,8 +12,8 @@
 //! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`way`] and [`world`]
 //! (how a case runs), [`element`] (T), [`law`] (f and g),
 //! [`compare`], [`coverage`], [`campaign`], then [`shrink`] and [`trace`] for what happens when a case
-//! fails, [`lift`] for the assumptions, [`matrix`] for other guests, and [`smallest`] with [`rounds`]
-//! for the smallest case in which a receive window cannot express f.
+//! fails, [`lift`] for the assumptions, [`matrix`] for other guests, [`smallest`] with [`rounds`]
+//! for the smallest case in which a receive window cannot express f, and [`record`] for what is kept.
 
 mod bottleneck;
 pub mod campaign;
@@ -26,6 +26,7 @@ pub mod law;
 pub mod lift;
 pub mod matrix;
 pub mod plan;
+pub mod record;
 pub mod rounds;
 pub mod shrink;
 pub mod smallest;

@@ -8,6 +8,7 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
 use uc_core::{Policy, consts};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl};
@@ -109,7 +110,19 @@ impl Assumption {
     }
 }
 
-fn ratios(seed: u64, cases: u64, assumption: Assumption) -> Ratios {
+/// One row of the table: a relaxed assumption.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Label of the assumption.
+    pub assumption: String,
+    /// Number of flows.
+    pub cases: u64,
+    /// Results of the flows.
+    pub ratios: Ratios,
+}
+
+/// Measures `cases` flows under a relaxed assumption.
+pub fn row(seed: u64, cases: u64, assumption: Assumption) -> Row {
     let (f, g, policy) = assumption.arrange();
     let senders = Senders {
         f: &f,
@@ -121,28 +134,40 @@ fn ratios(seed: u64, cases: u64, assumption: Assumption) -> Ratios {
         Assumption::FullSegments => Writes::Odd,
         _ => Writes::Endless,
     };
-    Ratios::measured(senders, (0..cases).map(|number| draw(seed, number, writes)))
+    let plans = (0..cases).map(|number| draw(seed, number, writes));
+    Row {
+        assumption: assumption.label().to_owned(),
+        cases,
+        ratios: Ratios::measured(senders, plans),
+    }
 }
 
-/// Returns the table of docs/theorems.md, as Markdown.
-pub fn table(seed: u64, cases: u64) -> String {
+/// Measures all rows, each with `cases` flows.
+pub fn rows(seed: u64, cases: u64) -> Vec<Row> {
+    std::thread::scope(|scope| {
+        let threads =
+            Assumption::ALL.map(|assumption| scope.spawn(move || row(seed, cases, assumption)));
+        // a thread that panicked has printed the reason
+        let rows = threads.into_iter().map(|thread| thread.join().ok());
+        rows.flatten().collect()
+    })
+}
+
+/// Formats rows as a table in Markdown.
+pub fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| assumption lifted | identical | rate g∘T/f: median (5 % to 95 %) | window g∘T/f: median (5 % to 95 %) |\n|---|---|---|---|\n",
     );
-    let rows = std::thread::scope(|scope| {
-        let threads = Assumption::ALL
-            .map(|assumption| scope.spawn(move || (assumption, ratios(seed, cases, assumption))));
-        threads.map(|thread| thread.join().ok())
-    });
-    for (assumption, ratios) in rows.into_iter().flatten() {
+    for row in rows {
         // writing to a String cannot fail
         let _ = writeln!(
             text,
-            "| {} | {} of {cases} | {} | {} |",
-            assumption.label(),
-            ratios.identical,
-            ratios.rate(),
-            ratios.window()
+            "| {} | {} of {} | {} | {} |",
+            row.assumption,
+            row.ratios.identical,
+            row.cases,
+            row.ratios.rate(),
+            row.ratios.window()
         );
     }
     text

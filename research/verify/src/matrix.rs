@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
 use uc_core::Compiled;
 use uc_tcp::CongestionControl;
 
@@ -33,24 +34,38 @@ const GUESTS: [(&str, CongestionControl); 7] = [
     ("Vegas", CongestionControl::Vegas),
 ];
 
-/// The laws with a native twin, by their names.
-const LAWS: [(&str, Law); 2] = [("ecn", Law::Ecn), ("dctcp", Law::Dctcp)];
-
-/// One cell: a law over a guest.
-#[derive(Clone, Debug)]
-struct Cell {
-    /// Random cases without a difference; next lines, those of them that ran to their end, and
-    /// those that ended at the guest's own, smaller window.
-    exact: u64,
-    whole: u64,
-    smaller: u64,
-    /// Results over bottlenecks that only mark; next line, that also lose packets.
-    marks: Ratios,
-    losses: Ratios,
+/// One row of the table: a law over a guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Name of the law, f.
+    pub law: String,
+    /// Label of the guest, g.
+    pub guest: String,
+    /// Number of random cases, and of flows over either kind of bottleneck.
+    pub cases: u64,
+    /// Random cases without a difference.
+    pub exact: u64,
+    /// Exact cases that ran to their end.
+    pub whole: u64,
+    /// Exact cases that ended at the guest's own, smaller window.
+    pub smaller: u64,
+    /// Results over bottlenecks that only mark.
+    pub marks: Ratios,
+    /// Results over bottlenecks that mark and lose packets.
+    pub losses: Ratios,
 }
 
-impl Cell {
-    fn measured(seed: u64, cases: u64, law: Law, tcp: CongestionControl) -> Cell {
+/// Number of rows.
+pub const ROWS: usize = Law::ALL.len() * GUESTS.len();
+
+/// Measures the row of this number, below [`ROWS`].
+pub fn row(seed: u64, cases: u64, number: usize) -> Row {
+    let law = Law::ALL[number / GUESTS.len()];
+    Row::measured(seed, cases, law, GUESTS[number % GUESTS.len()])
+}
+
+impl Row {
+    fn measured(seed: u64, cases: u64, law: Law, (guest, tcp): (&str, CongestionControl)) -> Row {
         let strips_ecn = matches!(tcp, CongestionControl::Dctcp { .. });
         let f = native_hosts(law);
         let mut g = guest_hosts(law, strips_ecn);
@@ -62,21 +77,24 @@ impl Cell {
             strips_ecn,
         };
         let plans = || (0..cases).map(|number| draw(seed, number, Writes::Endless));
-        let mut cell = Cell {
+        let mut row = Row {
+            law: law.name().to_owned(),
+            guest: guest.to_owned(),
+            cases,
             exact: 0,
             whole: 0,
             smaller: 0,
             marks: Ratios::measured(senders, plans().map(without_losses)),
             losses: Ratios::measured(senders, plans()),
         };
-        cell.compare(seed, cases, law, (&g, strips_ecn));
-        cell
+        row.compare(seed, law, (&g, strips_ecn));
+        row
     }
 
     /// Compares segment by segment on the random cases of the theorems.
-    fn compare(&mut self, seed: u64, cases: u64, law: Law, guest: (&Hosts, bool)) {
+    fn compare(&mut self, seed: u64, law: Law, guest: (&Hosts, bool)) {
         let mut workspace = Workspace::default();
-        for number in 0..cases {
+        for number in 0..self.cases {
             let plan = crate::draw::draw(seed, number);
             let comparison = compare_hosts(&plan, law, guest, &Compiled, &mut workspace);
             self.exact += u64::from(!matches!(comparison.outcome, Outcome::Differs { .. }));
@@ -93,42 +111,40 @@ fn without_losses(mut plan: Plan) -> Plan {
     plan
 }
 
-/// Returns the table of docs/theorems.md, as Markdown: `cases` random cases, and as many flows, for
-/// each law and guest.
-pub fn table(seed: u64, cases: u64) -> String {
+/// Measures all rows, each with `cases` random cases and flows.
+pub fn rows(seed: u64, cases: u64) -> Vec<Row> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..ROWS)
+            .map(|number| scope.spawn(move || row(seed, cases, number)))
+            .collect();
+        // a thread that panicked has printed the reason
+        let rows = threads.into_iter().map(|thread| thread.join().ok());
+        rows.flatten().collect()
+    })
+}
+
+/// Formats rows of the same number of cases as a table in Markdown.
+pub fn table(rows: &[Row]) -> String {
+    let cases = rows.first().map_or(0, |row| row.cases);
     let mut text = format!(
         "| law f, guest g | random cases, n = {cases}: exact (to their end; until g's own window is the smaller) | \
          marks alone, n = {cases}: identical; rate g∘T/f, median (5 % to 95 %) | \
          marks and losses, n = {cases}: identical; rate g∘T/f |\n|---|---|---|---|\n"
     );
-    let pairs: Vec<_> = LAWS
-        .into_iter()
-        .flat_map(|law| GUESTS.into_iter().map(move |guest| (law, guest)))
-        .collect();
-    let cells: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = pairs
-            .iter()
-            .map(|&((_, law), (_, tcp))| scope.spawn(move || Cell::measured(seed, cases, law, tcp)))
-            .collect();
-        // a thread that panicked has printed the reason
-        threads
-            .into_iter()
-            .map(|thread| thread.join().ok())
-            .collect()
-    });
-    for (&((law, _), (guest, _)), cell) in pairs.iter().zip(&cells) {
-        let Some(cell) = cell else { continue };
+    for row in rows {
         // writing to a String cannot fail
         let _ = writeln!(
             text,
-            "| `{law}`, {guest} | {} ({}; {}) | {}; {} | {}; {} |",
-            cell.exact,
-            cell.whole,
-            cell.smaller,
-            cell.marks.identical,
-            cell.marks.rate(),
-            cell.losses.identical,
-            cell.losses.rate(),
+            "| `{}`, {} | {} ({}; {}) | {}; {} | {}; {} |",
+            row.law,
+            row.guest,
+            row.exact,
+            row.whole,
+            row.smaller,
+            row.marks.identical,
+            row.marks.rate(),
+            row.losses.identical,
+            row.losses.rate(),
         );
     }
     text

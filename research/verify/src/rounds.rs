@@ -1,7 +1,8 @@
 //! A case by its moments: what happened at each, and both senders' windows after it.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
+use serde::{Deserialize, Serialize};
 use uc_core::Core;
 use uc_net::Nanos;
 use uc_tcp::{Info, Segment, flags};
@@ -130,44 +131,83 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Moment> {
     moments.list
 }
 
-/// Formats a case of a NewReno guest as a table in Markdown: a row for each moment from the first
-/// data on, with congestion windows and slow-start thresholds in segments of f and of the guest,
-/// until f's window is the larger one.
-pub fn table<C: Core + Clone>(plan: &Plan, law: Law, core: &C) -> String {
+/// One row of the table: a moment, and the windows after it in segments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Time since the start, in milliseconds.
+    pub at_ms: f64,
+    /// Words that say what happened.
+    pub happened: String,
+    /// Window of f.
+    pub f: Window,
+    /// The guest's own window.
+    pub guest: Window,
+}
+
+/// A sender's window, in segments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Congestion window, in segments.
+    pub cwnd: f64,
+    /// Slow-start threshold, in segments; `None` before the first loss.
+    pub ssthresh: Option<f64>,
+}
+
+impl Window {
+    fn of(info: &Info) -> Self {
+        let segments = |bytes: u32| f64::from(bytes) / f64::from(info.smss_bytes.max(1));
+        let is_set = info.ssthresh_bytes < u32::MAX >> 1;
+        Self {
+            cwnd: segments(info.cwnd_bytes),
+            ssthresh: is_set.then(|| segments(info.ssthresh_bytes)),
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ssthresh {
+            Some(ssthresh) => write!(f, "{}; {ssthresh}", self.cwnd),
+            None => write!(f, "{}; –", self.cwnd),
+        }
+    }
+}
+
+/// Runs a case of a NewReno guest. Returns a row for each moment from the first data on, until f's
+/// window is the larger one.
+pub fn rows<C: Core + Clone>(plan: &Plan, law: Law, core: &C) -> Vec<Row> {
     let policy = rfc_policy(law, plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, false);
     let native = follow(plan, &native_hosts(law), Wire);
     let translated = follow(plan, &guest_hosts(law, false), translator);
-    let mut text = String::from(
-        "| time, ms | at both senders | f: window; ssthresh, segments | guest: window; ssthresh, segments |\n|---|---|---|---|\n",
-    );
-    for (f, g) in native
-        .iter()
-        .zip(&translated)
-        .filter(|(f, _)| f.at > Nanos::ZERO)
-    {
-        // writing to a String cannot fail
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} |",
-            f.at.0 as f64 / 1e6,
-            f.words(),
-            windows(&f.after),
-            windows(&g.after)
-        );
+    let mut rows = Vec::new();
+    let pairs = native.iter().zip(&translated);
+    for (f, g) in pairs.filter(|(f, _)| f.at > Nanos::ZERO) {
+        rows.push(Row {
+            at_ms: f.at.0 as f64 / 1e6,
+            happened: f.words(),
+            f: Window::of(&f.after),
+            guest: Window::of(&g.after),
+        });
         if exceeds(&f.after, &g.after) {
             break;
         }
     }
-    text
+    rows
 }
 
-fn windows(info: &Info) -> String {
-    let segments = |bytes: u32| f64::from(bytes) / f64::from(info.smss_bytes.max(1));
-    let threshold = if info.ssthresh_bytes < u32::MAX >> 1 {
-        segments(info.ssthresh_bytes).to_string()
-    } else {
-        "–".to_owned()
-    };
-    format!("{}; {threshold}", segments(info.cwnd_bytes))
+/// Formats rows as a table in Markdown.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| time, ms | at both senders | f: window; ssthresh, segments | guest: window; ssthresh, segments |\n|---|---|---|---|\n",
+    );
+    for row in rows {
+        // writing to a String cannot fail
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            row.at_ms, row.happened, row.f, row.guest
+        );
+    }
+    text
 }

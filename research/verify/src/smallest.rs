@@ -33,6 +33,19 @@ pub enum Reason {
     Threshold,
 }
 
+impl Reason {
+    /// All reasons, in the order of the record.
+    pub const ALL: [Reason; 2] = [Reason::Any, Reason::Threshold];
+
+    /// Returns the reason's name, as `uc verify --smallest` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Any => "any",
+            Reason::Threshold => "threshold",
+        }
+    }
+}
+
 /// Returns the case that refutes "f's window is never the larger one" for this reason after the
 /// fewest transmissions; of several the one with the smallest initial window, then with the
 /// earliest pause, loss and mark. `None`: no case of up to 32 transmissions does. The case ends

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use uc_experiment::{Arm, Evaluation, Verdict};
 use uc_report::overview::{Entry, Shown, overview};
 use uc_report::quotes::{Field, Quote, Quoted, ROWS, fill, unsourced};
+use uc_report::tables;
 
 use super::rows;
 use crate::research::records::{Kept, RESULTS, ids, kept_ids};
@@ -64,14 +65,17 @@ pub fn read(root: &Path) -> Result<Documents> {
     let mut counted = COUNTS_HEAD.to_owned();
     for path in documents(root)? {
         let text = read_file(root, &path)?;
-        let filled = fill(&text, |quote| records.look_up(quote));
+        let of_tables = tables::fill(&text, |table| records.rows.table(table));
+        let mut filled = fill(&of_tables.text, |quote| records.look_up(quote));
+        filled.problems.extend(of_tables.problems);
+        filled.quotes += of_tables.quotes;
         let name = path.display();
         let problems = filled.problems.iter();
         found
             .problems
             .extend(problems.map(|problem| format!("{name}: {problem}")));
         found.quotes += filled.quotes;
-        let count = unsourced(&filled.text);
+        let count = unsourced(&tables::without(&filled.text));
         let most = allowed.get(&path).copied().unwrap_or(0);
         if count > most {
             found.problems.push(format!(

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::{Deserializer, Map, Value};
 use uc_report::quotes::{Field, Quote, Quoted};
+use uc_report::tables::Table;
+use uc_verify::record::PARTS;
 
 use crate::research::records::RESULTS;
 
@@ -76,10 +78,24 @@ impl<'a> Records<'a> {
             Field::Paper => return Err("rows have no number of a paper".to_owned()),
         })
     }
+
+    /// Formats a table of the theorems' record.
+    pub fn table(&self, table: &Table) -> Result<String, String> {
+        let part = PARTS.iter().find(|part| part.name == table.id);
+        let part = part.ok_or("no record of this name has a table")?;
+        let rows = self.rows(&table.id, &table.at)?;
+        let rows: Vec<String> = rows
+            .iter()
+            .map(|row| Value::from(row.clone()).to_string())
+            .collect();
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let shown = part.table(&rows).ok_or("the record has no table")?;
+        shown.map_err(|error| error.to_string())
+    }
 }
 
 /// Returns the path of a record; of one that does not exist, that of a `.jsonl` file.
-fn path(root: &Path, id: &str) -> PathBuf {
+pub(super) fn path(root: &Path, id: &str) -> PathBuf {
     let path = |ending| root.join(RESULTS).join(format!("{id}.{ending}"));
     let object = path("json");
     if object.exists() {
