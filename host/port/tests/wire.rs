@@ -10,6 +10,7 @@ mod kernel;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fit::{ends, fit_clocks};
 use flows::{Home, Passed, case_count, for_all, plans, walk};
@@ -30,6 +31,11 @@ const PAYLOAD_MAX: u32 = 60_000;
 
 /// Maximum pause that the comparison tolerates, well below the smallest retransmission timeout.
 const PAUSE_NS: u64 = 120_000_000;
+
+/// Time within which a frame arrives that should not: it crosses the bridge in microseconds.
+const SOON: Duration = Duration::from_millis(20);
+/// How long a frame may take on a machine that stalls.
+const STALL: Duration = Duration::from_secs(10);
 
 /// How a segment is sent.
 #[derive(Clone, Debug)]
@@ -72,20 +78,31 @@ impl Wire {
         wire
     }
 
-    /// Sends a frame from one side and returns what arrives at the other.
-    fn cross(
-        &self,
-        from_guest: bool,
-        bytes: &[u8],
-        offload: Offload,
-    ) -> Option<(Vec<u8>, Offload)> {
-        let (from, to) = if from_guest {
-            (&self.guest, &self.network)
+    /// Sends a frame from one side.
+    fn send(&self, from_guest: bool, bytes: &[u8], offload: Offload) {
+        let from = if from_guest {
+            &self.guest
         } else {
-            (&self.network, &self.guest)
+            &self.network
         };
         from.write(bytes, offload);
-        to.read()
+    }
+
+    /// Returns what arrives at the other side, or soon that nothing does if nothing is expected.
+    fn receive(&self, from_guest: bool, is_expected: bool) -> Option<(Vec<u8>, Offload)> {
+        let to = if from_guest {
+            &self.network
+        } else {
+            &self.guest
+        };
+        to.read(if is_expected { STALL } else { SOON })
+    }
+
+    /// Discards what arrives after a comparison has failed.
+    fn drain(&self) {
+        for tap in [&self.guest, &self.network] {
+            while tap.read_now().is_some() {}
+        }
     }
 }
 
@@ -138,6 +155,7 @@ fn live_frames_of_many_pages_arrive_as_the_native_core_edits_them() {
     for_all(case_count(60), &cases, |(mut plan, ipv6, ways)| {
         fit_clocks(&mut plan);
         programs.forget_flows(wire.guest.index()).unwrap();
+        wire.drain();
         let (guest, remote) = ends(ipv6);
         let mut native = Native {
             homes: HashMap::new(),
@@ -168,12 +186,13 @@ fn live_frames_of_many_pages_arrive_as_the_native_core_edits_them() {
             let index = wire.guest.index();
             programs.reset_hooks(index, |_| true).unwrap();
             let now_ns = now_ns();
-            let arrived = wire.cross(from_guest, &bytes, offload);
+            wire.send(from_guest, &bytes, offload);
             let passed = if sent.vlan {
                 nothing(segment)
             } else {
                 native.pass(&reading, now_ns)
             };
+            let arrived = wire.receive(from_guest, !passed.reason.drops());
             let late = kernel::now_ns() - began_ns > PAUSE_NS;
             let mut count = counts.get();
             count[0] += 1;

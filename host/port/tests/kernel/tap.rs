@@ -21,9 +21,6 @@ const SET_OFFLOAD: libc::c_ulong = 0x4004_54d0;
 const OFFLOADS: libc::c_ulong = 1 | 2 | 4 | 8;
 const SET_INTERFACE: libc::c_ulong = 0x4004_54ca;
 
-/// How long a frame may take through a bridge on a machine that stalls.
-const PATIENCE: Duration = Duration::from_millis(20);
-
 /// What a frame leaves to the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offload {
@@ -112,9 +109,9 @@ impl Tap {
     }
 
     /// Returns the next frame with complete checksums, and what it left to the device; `None` if
-    /// none comes within [`PATIENCE`].
-    pub fn read(&self) -> Option<(Vec<u8>, Offload)> {
-        let until = Instant::now() + PATIENCE;
+    /// none comes within `patience`.
+    pub fn read(&self, patience: Duration) -> Option<(Vec<u8>, Offload)> {
+        let until = Instant::now() + patience;
         loop {
             let read = self.read_now();
             if read.is_some() || Instant::now() > until {
