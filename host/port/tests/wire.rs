@@ -78,23 +78,24 @@ impl Wire {
         wire
     }
 
+    /// Returns the taps of a frame: where it is sent, and where it arrives.
+    fn ends(&self, from_guest: bool) -> [&Tap; 2] {
+        if from_guest {
+            [&self.guest, &self.network]
+        } else {
+            [&self.network, &self.guest]
+        }
+    }
+
     /// Sends a frame from one side.
     fn send(&self, from_guest: bool, bytes: &[u8], offload: Offload) {
-        let from = if from_guest {
-            &self.guest
-        } else {
-            &self.network
-        };
+        let [from, _] = self.ends(from_guest);
         from.write(bytes, offload);
     }
 
     /// Returns what arrives at the other side, or soon that nothing does if nothing is expected.
     fn receive(&self, from_guest: bool, is_expected: bool) -> Option<(Vec<u8>, Offload)> {
-        let to = if from_guest {
-            &self.network
-        } else {
-            &self.guest
-        };
+        let [_, to] = self.ends(from_guest);
         to.read(if is_expected { STALL } else { SOON })
     }
 
