@@ -31,7 +31,7 @@ impl<P: Packet> Network<P> {
     /// links.
     ///
     /// # Errors
-    /// Those of [`Network::inject`].
+    /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
     #[inline]
     pub fn path(
         &self,
