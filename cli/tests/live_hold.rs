@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::bench::tcp_counter;
 use common::ends::{listen, open, receive, send};
 use common::held::{Held, count};
-use common::kills::Kills;
+use common::kills::{Kills, seed};
 use common::routed::{Routed, ip};
 use common::sandbox::Sandbox;
 use common::transfer::{End, Transfer, pace};
@@ -155,7 +155,9 @@ fn live_packets_pass_while_the_process_is_stopped_and_are_held_when_it_continues
     let (net, sandbox) = network();
     let held = Held::start(&net, &sandbox, &BOTH);
     let both = transfers(&net, 0);
-    let mut random = Stream::new(1, "stops");
+    let seed = seed();
+    println!("UC_SEED={seed}");
+    let mut random = Stream::new(seed, "stops");
     for _ in 0..TIMES {
         go_on(&both);
         thread::sleep(Duration::from_micros(

@@ -26,13 +26,7 @@ pub struct Kill {
 impl Kills {
     /// Plans the kills of the running test. `program`: the test program; `usual`: how many without `UC_KILLS`.
     pub fn of(program: &'static str, usual: u64) -> Self {
-        let number = |name: &str, usual| match std::env::var(name) {
-            Ok(text) => text
-                .parse()
-                .unwrap_or_else(|_| panic!("{name} is '{text}': give a number")),
-            Err(_) => usual,
-        };
-        let (first, kills) = (number("UC_SEED", 1), number("UC_KILLS", usual));
+        let (first, kills) = (seed(), number("UC_KILLS", usual));
         println!("UC_SEED={first} UC_KILLS={kills}");
         Self {
             program,
@@ -58,6 +52,20 @@ impl Kills {
         let moment = Duration::from_micros(Stream::new(kill.seed, "kills").below(span_us));
         self.last = Some((kill.seed, moment));
         thread::sleep(moment);
+    }
+}
+
+/// Returns the seed of a test's moments: `UC_SEED`, or 1.
+pub fn seed() -> u64 {
+    number("UC_SEED", 1)
+}
+
+fn number(name: &str, usual: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is '{text}': give a number")),
+        Err(_) => usual,
     }
 }
 
