@@ -65,8 +65,8 @@ static __always_inline void uc_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link
 	uc_ccc_set_window(ccc, (__u64)told->window_bytes << 16);
 	ccc->ssthresh_bytes = uc_min64(told->ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);
 	if (told->cut_ns)
-		ccc->cut_ns = uc_max64(ccc->cut_ns,
-				       now_ns - uc_ccc_less(told->at_ns, told->cut_ns));
+		ccc->cut_ns =
+			uc_max64(ccc->cut_ns, now_ns - uc_ccc_less(told->at_ns, told->cut_ns));
 	link->taken_ns = told->at_ns;
 }
 
