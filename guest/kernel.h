@@ -36,8 +36,22 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 };
 
+struct rb_node {
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct sk_buff {
+	struct rb_node rbnode;
+	__u64 skb_mstamp_ns; /* of TCP: when it was sent last */
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct rb_root tcp_rtx_queue; /* segments that are not acknowledged, by sequence number */
 };
 
 struct inet_sock {

@@ -11,6 +11,8 @@
 
 /* How often a connection tries to join, at one ACK after the other, while the tables are full. */
 #define REFUSALS_MAX 16
+/* The most levels of a balanced tree of all segments that a connection can have in flight. */
+#define RTX_DEPTH_MAX 48
 
 /* State by socket; it is freed with the socket. */
 struct {
@@ -47,6 +49,25 @@ static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
+/* Returns how long ago (µs) the first segment was sent that is not acknowledged; 0: there is none.
+ */
+static __noinline __u32 first_age_us(struct sock *sk, __u64 now_ns)
+{
+	struct rb_node *node = BPF_CORE_READ(sk, tcp_rtx_queue.rb_node), *first = NULL;
+	__u64 sent_ns;
+	int depth;
+
+	for (depth = 0; node && depth < RTX_DEPTH_MAX; depth++) {
+		first = node;
+		node = BPF_CORE_READ(first, rb_left);
+	}
+	if (!first)
+		return 0;
+	first = (void *)first - bpf_core_field_offset(struct sk_buff, rbnode);
+	sent_ns = BPF_CORE_READ((struct sk_buff *)first, skb_mstamp_ns);
+	return uc_max64(uc_min64(uc_ccc_less(now_ns, sent_ns) / 1000, ~0U), 1);
+}
+
 /* Reads the connection's report from the kernel's TCP into own->report. */
 static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own)
 {
@@ -79,6 +100,11 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 	fired = report.state >= UC_CCC_LOSS && report.state != own->flow.state;
 	if (fired && own->timer_ns)
 		report.lost_age_us = uc_min64(uc_ccc_less(now_ns, own->timer_ns) / 1000, ~0U);
+	/* The first segment is the lost one, and not yet sent again. A connection may detect its
+	 * loss long after the group's reduction: a smaller share lets it send nothing for a while,
+	 * and without later segments there are no duplicate ACKs. */
+	if (own->tcp_state == UC_TCP_CA_RECOVERY && own->flow.state < UC_CCC_RECOVERY)
+		report.lost_age_us = first_age_us((struct sock *)tp, now_ns);
 	if (report.acked_bytes || fired || !own->timer_ns)
 		own->timer_ns = now_ns;
 	own->acked_bytes = acked_bytes;
