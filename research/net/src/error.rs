@@ -145,6 +145,12 @@ pub enum NetError {
         /// Minimum number of such parts.
         least: usize,
     },
+    /// A fat-tree of switches whose ports can't be divided into lower and upper ones.
+    #[error("a fat-tree of switches with {ports} ports; give an even number, at least 2")]
+    OddPorts {
+        /// How many were asked for.
+        ports: u32,
+    },
     /// The topology has more links than a network can number.
     #[error("{links} links in one network; give at most 1048576")]
     TooManyLinks {

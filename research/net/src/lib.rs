@@ -9,7 +9,8 @@
 //! 2. [`queue`]: DropTail, step marking and RED; each decides when a packet arrives.
 //! 3. [`link`] and `lane`: a queue, a transmitter at a rate, a propagation delay; one direction. When
 //!    a packet comes, the time at which it arrives at the far end is known.
-//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking lot, leaf–spine.
+//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, single switch, dumbbell,
+//!    parking lot, leaf–spine; `fat_tree`.
 //! 5. [`routes`]: the fewest hops, and ECMP where several paths have as few; `path`: the one of a connection.
 //! 6. [`network`], with `agenda`, `depot` and `sources`: injects, forwards and delivers, in the
 //!    order of (time, sequence). A driver on the real clock uses [`advance`](Network::advance) with a sink; a simulator uses
@@ -22,6 +23,7 @@
 mod agenda;
 mod depot;
 pub mod error;
+mod fat_tree;
 pub mod fault;
 mod lane;
 pub mod link;
@@ -39,6 +41,7 @@ pub mod stats;
 pub mod topology;
 
 pub use error::{NetError, SpecError};
+pub use fat_tree::FatTree;
 pub use fault::{Fault, FaultRule};
 pub use lane::LinkSpec;
 pub use link::Link;

@@ -1,4 +1,5 @@
-//! The topologies of the papers: star, single switch, dumbbell, parking lot, leaf–spine.
+//! The topologies of the papers: star, single switch, dumbbell, parking lot, leaf–spine. A fat-tree is
+//! in `fat_tree`.
 
 use crate::error::NetError;
 use crate::lane::LinkSpec;
@@ -28,7 +29,7 @@ impl Star {
         let senders = add_hosts(&mut topology, "sender", n_senders)?;
         let receiver = topology.add_host("receiver")?;
         let switch = topology.add_switch("switch")?;
-        attach(&mut topology, &senders, switch, &access)?;
+        attach(&mut topology, &senders, switch, &access, &access)?;
         topology.connect(receiver, switch, access)?;
         let bottleneck = topology.connect(switch, receiver, bottleneck)?;
         Ok(Star {
@@ -66,11 +67,7 @@ impl SingleSwitch {
         let mut topology = Topology::new();
         let hosts = add_hosts(&mut topology, "host", n_hosts)?;
         let switch = topology.add_switch("switch")?;
-        let mut down = Vec::new();
-        for &host in &hosts {
-            topology.connect(host, switch, access.clone())?;
-            down.push(topology.connect(switch, host, bottleneck.clone())?);
-        }
+        let down = attach(&mut topology, &hosts, switch, &access, &bottleneck)?;
         Ok(SingleSwitch {
             topology,
             hosts,
@@ -106,8 +103,8 @@ impl Dumbbell {
         let right = add_hosts(&mut topology, "right", pairs)?;
         let west = topology.add_switch("west")?;
         let east = topology.add_switch("east")?;
-        attach(&mut topology, &left, west, &access)?;
-        attach(&mut topology, &right, east, &access)?;
+        attach(&mut topology, &left, west, &access, &access)?;
+        attach(&mut topology, &right, east, &access, &access)?;
         let forward = topology.connect(west, east, trunk.clone())?;
         let backward = topology.connect(east, west, trunk)?;
         Ok(Dumbbell {
@@ -241,28 +238,35 @@ fn add_crowds(
     for (number, &count) in hosts_at.iter().enumerate() {
         let switch = topology.add_switch(&format!("{kind}{number}"))?;
         let hosts = add_hosts(topology, &format!("{kind}{number}.host"), count)?;
-        attach(topology, &hosts, switch, access)?;
+        attach(topology, &hosts, switch, access, access)?;
         switches.push(switch);
         crowds.push(hosts);
     }
     Ok((switches, crowds))
 }
 
-fn add_hosts(topology: &mut Topology, kind: &str, count: u32) -> Result<Vec<HostId>, NetError> {
+/// Adds hosts named by `kind`.
+pub(crate) fn add_hosts(
+    topology: &mut Topology,
+    kind: &str,
+    count: u32,
+) -> Result<Vec<HostId>, NetError> {
     (0..count)
         .map(|number| topology.add_host(&format!("{kind}{number}")))
         .collect()
 }
 
-fn attach(
+/// Connects hosts to a switch by links `up` and `down`. Returns those to the hosts.
+pub(crate) fn attach(
     topology: &mut Topology,
     hosts: &[HostId],
     switch: SwitchId,
-    spec: &LinkSpec,
-) -> Result<(), NetError> {
-    for &host in hosts {
-        topology.connect(host, switch, spec.clone())?;
-        topology.connect(switch, host, spec.clone())?;
-    }
-    Ok(())
+    up: &LinkSpec,
+    down: &LinkSpec,
+) -> Result<Vec<LinkId>, NetError> {
+    let connect = |&host| {
+        topology.connect(host, switch, up.clone())?;
+        topology.connect(switch, host, down.clone())
+    };
+    hosts.iter().map(connect).collect()
 }

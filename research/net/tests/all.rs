@@ -3,6 +3,7 @@
 mod ahead;
 mod common;
 
+mod fat_tree;
 mod links;
 mod network_laws;
 mod networks;
