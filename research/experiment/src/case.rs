@@ -122,7 +122,7 @@ pub struct Guests {
     /// Switch or leaf of the guests' receivers; the last if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u32>,
-    /// Receivers of each host's flows on a single switch.
+    /// Receivers of each host's flows on a single switch or in a fat-tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Pattern>,
     /// Start of the flows. Default 0s.

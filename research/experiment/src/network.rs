@@ -1,7 +1,7 @@
 //! The network of an experiment: `[network]` and `[network.queue]`.
 
 use serde::{Deserialize, Serialize};
-use uc_net::{Fault, FaultRule, Length, QueueSpec, RedSpec};
+use uc_net::{FatTree, Fault, FaultRule, Length, QueueSpec, RedSpec};
 
 use crate::units::{BitsPerSec, Bytes, Nanos};
 
@@ -13,10 +13,11 @@ pub struct Network {
     #[serde(default)]
     pub topology: Topology,
     /// Rate of the bottleneck: the link from a star's switch to its receiver, those from a single
-    /// switch to its hosts, the links between switches elsewhere.
+    /// switch to its hosts, all links from the switches of a fat-tree, the links between switches
+    /// elsewhere.
     pub rate: BitsPerSec,
-    /// Rate of the hosts' links (in a star, the senders'; with a single switch, those to the
-    /// switch); the bottleneck's if absent.
+    /// Rate of the hosts' links (in a star, the senders'; with a single switch or a fat-tree, those
+    /// to the switch); the bottleneck's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<BitsPerSec>,
     /// Propagation delay of one link in one direction: a path in a star has two links, in a
@@ -112,7 +113,7 @@ impl Network {
 }
 
 /// The arrangement of the links: `"star"`, `"dumbbell"`, `{ parking-lot = { hops = 3 } }`, `{
-/// leaf-spine = { leaves = 4, spines = 2 } }`, `{ switch = { hosts = 17 } }`.
+/// leaf-spine = { leaves = 4, spines = 2 } }`, `{ switch = { hosts = 17 } }`, `{ fat-tree = { ports = 8 } }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Topology {
@@ -144,6 +145,14 @@ pub enum Topology {
         /// Number of hosts.
         hosts: u32,
     },
+    /// A fat-tree of equal switches in three layers. Every host both sends and receives, as the
+    /// groups' `pattern` specifies; each link from a switch is a bottleneck, and paths are selected
+    /// as in a leaf–spine network.
+    FatTree {
+        /// Number of each switch's ports, an even one; the cube of it, divided by 4, is the number
+        /// of hosts.
+        ports: u32,
+    },
 }
 
 impl Topology {
@@ -151,7 +160,10 @@ impl Topology {
     /// can't.
     pub fn places(self) -> u32 {
         match self {
-            Topology::Star | Topology::Dumbbell | Topology::Switch { .. } => 0,
+            Topology::Star
+            | Topology::Dumbbell
+            | Topology::Switch { .. }
+            | Topology::FatTree { .. } => 0,
             Topology::ParkingLot { hops } => hops.saturating_add(1),
             Topology::LeafSpine { leaves, .. } => leaves,
         }
@@ -165,7 +177,22 @@ impl Topology {
             Topology::ParkingLot { .. } => "parking-lot",
             Topology::LeafSpine { .. } => "leaf-spine",
             Topology::Switch { .. } => "switch",
+            Topology::FatTree { .. } => "fat-tree",
         }
+    }
+
+    /// Returns the number of hosts where every host both sends and receives.
+    pub fn hosts(self) -> Option<u32> {
+        match self {
+            Topology::Switch { hosts } => Some(hosts),
+            Topology::FatTree { ports } => Some(FatTree::host_count(ports)),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the link to a receiver is a bottleneck.
+    pub fn ends_in_bottleneck(self) -> bool {
+        matches!(self, Topology::Star) || self.hosts().is_some()
     }
 }
 

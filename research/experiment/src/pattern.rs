@@ -1,10 +1,10 @@
-//! Receivers on a single `switch`, where every host sends and receives: `pattern` of
-//! `[[case.guests]]`.
+//! Receivers on a single `switch` and in a `fat-tree`, where every host sends and receives: `pattern`
+//! of `[[case.guests]]`.
 
 use serde::{Deserialize, Serialize};
 
-/// The receivers of each host of a switch. N hosts are numbered from 0; a group's guest `i` is on
-/// host `i`, except with `fan-in`.
+/// The receivers of each host. N hosts are numbered from 0; a group's guest `i` is on host `i`, except
+/// with `fan-in`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pattern {

@@ -247,9 +247,11 @@ fn every_example_is_a_valid_experiment() {
     let mut switch = String::new();
     for topology in rows("Topologies") {
         let mut text = laid(&topology);
-        if topology.contains("switch") {
+        if topology.contains("switch") || topology.contains("fat-tree") {
             let pattern = "pattern = { fan-in = { to = 0 } }";
             text = text.replace("stack = \"", &format!("{pattern}\nstack = \""));
+        }
+        if topology.contains("switch") {
             switch.clone_from(&text);
         }
         let experiment = Experiment::from_str("t", &text).expect("reads");

@@ -3,7 +3,7 @@
 use crate::common::{SWEPT, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
-const SIMULATED: [(&str, &str, &str); 35] = [
+const SIMULATED: [(&str, &str, &str); 37] = [
     (
         "leaves = 3",
         "leaves = 1",
@@ -18,6 +18,17 @@ const SIMULATED: [(&str, &str, &str); 35] = [
         "{ leaf-spine = { leaves = 3, spines = 2 } }",
         "{ parking-lot = { hops = 0 } }",
         "t.toml:8:12: network.topology: hops is 0; give 1 to 64",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "{ fat-tree = { ports = 5 } }",
+        "t.toml:8:12: network.topology: ports is 5; half of a switch's ports lead up: give an even \
+             number",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "{ fat-tree = { ports = 18 } }",
+        "t.toml:8:12: network.topology: ports is 18; give 2 to 16",
     ),
     (
         "{ leaf-spine = { leaves = 3, spines = 2 } }",

@@ -124,7 +124,7 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
         "{ leaf-spine = { leaves = 3, spines = 2 } }",
         "\"ring\"",
         "t.toml:8:12: unknown value `ring`; known here: star, dumbbell, parking-lot, leaf-spine, \
-             switch",
+             switch, fat-tree",
     ),
     (
         "{ leaf-spine = { leaves = 3, spines = 2 } }",

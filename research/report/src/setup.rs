@@ -42,6 +42,7 @@ fn network(network: &Network) -> String {
         .map_or_else(String::new, |access| match network.topology {
             Topology::Star => format!(" (senders' links {access})"),
             Topology::Switch { .. } => format!(" (links to the switch {access})"),
+            Topology::FatTree { .. } => format!(" (links from the hosts {access})"),
             _ => format!(" (hosts' links {access})"),
         });
     // A star's path is two links, any other at least two and a trunk.
@@ -66,6 +67,13 @@ fn network(network: &Network) -> String {
             format!("One switch with {}", count(hosts as usize, "host")),
             0,
         ),
+        Topology::FatTree { ports } => {
+            let hosts = network.topology.hosts().unwrap_or_default();
+            (
+                format!("A fat-tree of {hosts} hosts at switches of {ports} ports"),
+                4,
+            )
+        }
     };
     let trunk_ns = network.trunk_delay().0.saturating_mul(2 * trunks);
     let round_trip = Nanos(delay.0.saturating_mul(4).saturating_add(trunk_ns));
@@ -332,7 +340,7 @@ fn size(sizes: &Sizes) -> String {
     }
 }
 
-/// Describes the pattern of a switch.
+/// Describes who sends to whom, where every host both sends and receives.
 fn pattern(pattern: &Pattern) -> String {
     match pattern {
         Pattern::Stride(steps) => {

@@ -2,7 +2,7 @@
 
 use uc_experiment::{Network, Topology};
 use uc_net::{
-    Dumbbell, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec,
+    Dumbbell, FatTree, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec,
     SingleSwitch, Star,
 };
 
@@ -30,7 +30,7 @@ pub struct Layout {
     /// Hosts of guests, in the order of the places.
     pub guests: Vec<HostId>,
     /// Receivers' hosts, one for each place; all the same in a star, and the guests' own on a
-    /// single switch.
+    /// single switch and in a fat-tree.
     pub receivers: Vec<HostId>,
     /// Links with the experiment's queue.
     pub bottlenecks: Vec<LinkId>,
@@ -102,6 +102,20 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
                 bottlenecks: switch.down,
                 topology: switch.topology,
                 round_trip: round_trip(0),
+            })
+        }
+        Topology::FatTree { ports } => {
+            let down = LinkSpec {
+                delay,
+                ..trunk.clone()
+            };
+            let tree = FatTree::new(ports, access, down, trunk)?;
+            Ok(Layout {
+                guests: tree.hosts.clone(),
+                receivers: tree.hosts,
+                bottlenecks: tree.from_switches,
+                topology: tree.topology,
+                round_trip: round_trip(4),
             })
         }
     }
@@ -262,6 +276,15 @@ mod tests {
             assert_eq!(distinct.len(), receivers, "{topology:?}");
             assert_eq!(found.bottlenecks.len(), bottlenecks, "{topology:?}");
         }
+    }
+
+    #[test]
+    fn a_fat_tree_has_its_own_hosts_and_a_queue_at_every_port_of_a_switch() {
+        let tree = layout(&network(Topology::FatTree { ports: 4 }), &[]).unwrap();
+        assert_eq!((tree.guests.len(), tree.bottlenecks.len()), (16, 20 * 4));
+        assert_eq!(tree.guests, tree.receivers);
+        // Two links of hosts and four trunks, there and back.
+        assert_eq!(tree.round_trip, Nanos::from_micros(2 * (20 + 120)));
     }
 
     #[test]

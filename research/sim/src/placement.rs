@@ -10,7 +10,7 @@ use crate::layout::Place;
 
 /// The hosts with guests, and the host of each guest.
 pub struct Placement {
-    /// Locations of the hosts with guests; all hosts of a single switch.
+    /// Locations of the hosts with guests; all hosts where each both sends and receives.
     pub places: Vec<Place>,
     /// Index into `places` of each guest, group by group.
     pub of_groups: Vec<Vec<usize>>,
@@ -18,14 +18,16 @@ pub struct Placement {
 
 impl Placement {
     /// Places the guests of a case: every guest has a host of its own, unless its group names one;
-    /// on a single switch, guest i of each group is on host i, or where its pattern puts it.
+    /// where hosts both send and receive, guest i of each group is on host i, or where its pattern
+    /// puts it.
     ///
     /// # Errors
     /// [`SimError::Unsupported`] for groups that can't be placed as they specify.
     pub fn new(experiment: &Experiment, case: &Case) -> Result<Placement, SimError> {
-        match experiment.network.topology {
-            Topology::Switch { hosts } => Placement::on_switch(hosts, case),
-            topology => Placement::by_guest(topology, case),
+        let topology = experiment.network.topology;
+        match topology.hosts() {
+            Some(hosts) => Placement::by_pattern(hosts, case),
+            None => Placement::by_guest(topology, case),
         }
     }
 
@@ -63,7 +65,7 @@ impl Placement {
         Ok(Placement { places, of_groups })
     }
 
-    fn on_switch(hosts: u32, case: &Case) -> Result<Placement, SimError> {
+    fn by_pattern(hosts: u32, case: &Case) -> Result<Placement, SimError> {
         let mut of_groups = Vec::new();
         for group in &case.guests {
             let receiver = match group.pattern {
@@ -78,10 +80,10 @@ impl Placement {
             if of_group.len() < group.count as usize {
                 return Err(SimError::Unsupported {
                     what: format!(
-                        "group {} has more guests than a switch of {hosts} hosts",
+                        "group {} has more guests than there are hosts, {hosts}",
                         group.name
                     ),
-                    mend: "lower `count`, or raise `hosts`",
+                    mend: "lower `count`, or enlarge the topology",
                 });
             }
             of_groups.push(of_group);
@@ -106,12 +108,12 @@ pub fn receivers(
         what: format!("group {}: {what}", group.name),
         mend,
     };
-    let Topology::Switch { hosts } = topology else {
+    let Some(hosts) = topology.hosts() else {
         return match group.pattern {
             None => Ok(vec![host]),
             Some(_) => Err(unsupported(
-                "a pattern needs a single switch",
-                "leave it out, or take the topology `switch`",
+                "a pattern needs hosts that both send and receive",
+                "leave it out, or take the topology `switch` or `fat-tree`",
             )),
         };
     };

@@ -1,5 +1,5 @@
-//! One switch whose hosts send and receive: every pattern has the sizes, receivers and times that
-//! it specifies.
+//! Hosts that send and receive, around one switch or in a fat-tree: every pattern has the sizes,
+//! receivers and times that it specifies.
 
 use crate::common::{again, experiment, group, run};
 use uc_experiment::{Experiment, FlowRecord, RunRecord};
@@ -210,4 +210,30 @@ fn flows_that_stop_leave_the_link_to_the_others() {
         assert!(last.delivered_bytes > 1_000_000);
     }
     assert!(!record.counters.keys().any(|name| name.starts_with("unfin")));
+}
+
+#[test]
+fn in_a_fat_tree_every_host_sends_to_all_others() {
+    let text = SWITCH.replace("{ switch = { hosts = 5 } }", "{ fat-tree = { ports = 4 } }");
+    let rest = "stack = \"reno\"\ncount = 16\npattern = { shuffle = { parallel = 4 } }\n\
+                application = { transfer = { size = \"100kB\" } }";
+    let record = run(&experiment(&text, &[group("all", rest)]), 4);
+    for flow in &record.flows {
+        assert_eq!(spans(&record, flow).len(), 15);
+        assert_eq!(delivered(flow), 1_500_000);
+    }
+    // Every core switch carries a part of it.
+    for core in 0..4 {
+        let from = format!("core{core}->");
+        let links = record
+            .links
+            .iter()
+            .filter(|(name, _)| name.starts_with(&from));
+        let bytes: u64 = links.map(|(_, link)| link.bytes).sum();
+        assert!(
+            bytes > 2_000_000,
+            "core {core}: {bytes}; {}",
+            again(&record, "switch")
+        );
+    }
 }

@@ -1,9 +1,8 @@
 //! Checks of hypervisors.
 
-use super::fault::{Check, ensure, fault};
+use super::fault::{Check, ensure};
 use crate::case::Case;
 use crate::hypervisor::Hypervisor;
-use crate::network::Topology;
 use crate::schema::{Experiment, SERVER_STACK};
 use crate::units::Nanos;
 
@@ -51,13 +50,11 @@ pub(super) fn check_hypervisors(key: &str, case: &Case, experiment: &Experiment)
     ensure(hypervisor.guests == 1, &format!("{key}.guests"), || {
         "each receiver is on a core of its own; leave it out".into()
     })?;
-    if let Topology::Switch { .. } = experiment.network.topology {
-        return fault(
-            key,
-            "the hosts of a switch both send and receive; give the groups a hypervisor",
-        );
-    }
-    Ok(())
+    let topology = experiment.network.topology;
+    ensure(topology.hosts().is_none(), &key, || {
+        let name = topology.name();
+        format!("the hosts of a {name} both send and receive; give the groups a hypervisor")
+    })
 }
 
 /// Checks that a stack with PVTCP has a hypervisor that causes stalls.

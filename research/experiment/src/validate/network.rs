@@ -37,6 +37,7 @@ pub(super) fn check_queue(key: &str, queue: &Queue) -> Check {
 const HOPS_MAX: u32 = 64;
 const SWITCHES_MAX: u32 = 1_000;
 const HOSTS_MAX: u32 = 1_000;
+const PORTS_MAX: u32 = 16;
 
 fn check_topology(network: &Network) -> Check {
     let key = "network.topology";
@@ -62,6 +63,12 @@ fn check_topology(network: &Network) -> Check {
         Topology::Switch { hosts } => {
             between("hosts", hosts, 2, HOSTS_MAX)?;
             no_trunk()
+        }
+        Topology::FatTree { ports } => {
+            between("ports", ports, 2, PORTS_MAX)?;
+            ensure(ports.is_multiple_of(2), key, || {
+                format!("ports is {ports}; half of a switch's ports lead up: give an even number")
+            })
         }
     }
 }

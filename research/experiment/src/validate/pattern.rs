@@ -1,4 +1,4 @@
-//! Checks of the patterns of a single switch.
+//! Checks of the patterns of a single switch or a fat-tree.
 
 use super::fault::{Check, ensure, fault};
 use crate::application::Application;
@@ -8,18 +8,20 @@ use crate::pattern::Pattern;
 
 pub(super) fn check_pattern(key: &str, guests: &Guests, topology: Topology) -> Check {
     let key_pattern = format!("{key}.pattern");
-    let (hosts, pattern) = match (topology, &guests.pattern) {
-        (Topology::Switch { hosts }, Some(pattern)) => (hosts, pattern),
-        (Topology::Switch { .. }, None) => {
+    let name = topology.name();
+    let (hosts, pattern) = match (topology.hosts(), &guests.pattern) {
+        (Some(hosts), Some(pattern)) => (hosts, pattern),
+        (Some(_), None) => {
             return fault(
                 key_pattern,
-                "missing, and in a switch it says who sends to whom; add for example pattern = { \
-                 stride = [1] }",
+                format!(
+                    "missing, and in a {name} it says who sends to whom; add for example pattern = \
+                     {{ stride = [1] }}"
+                ),
             );
         }
-        (_, None) => return Ok(()),
-        (_, Some(_)) => {
-            let name = topology.name();
+        (None, None) => return Ok(()),
+        (None, Some(_)) => {
             return fault(
                 key_pattern,
                 format!("in a {name} it is given who sends to whom; leave it out"),

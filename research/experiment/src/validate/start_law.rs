@@ -4,7 +4,7 @@ use uc_law::{Value, Watch, start_keys};
 
 use super::fault::{Check, ensure, first};
 use crate::case::{Case, Guests};
-use crate::network::{Network, Topology};
+use crate::network::Network;
 use crate::units::Nanos;
 
 pub(super) fn check_start_law(key: &str, guests: &Guests) -> Check {
@@ -29,10 +29,10 @@ pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
          leave grants out"
             .into()
     })?;
-    let several = !matches!(network.topology, Topology::Star | Topology::Switch { .. });
+    let several = !network.topology.ends_in_bottleneck();
     ensure(several, &key, || {
-        "is for receivers behind one shared link; a receiver of a star or switch has a link of its \
-         own, and its host gives the turns: leave grants out, or take the topology dumbbell"
+        "is for receivers behind one shared link; a receiver of a star, switch or fat-tree has a link \
+         of its own, and its host gives the turns: leave grants out, or take the topology dumbbell"
             .into()
     })?;
     ensure(rate >= Watch::slowest_pace(), &key, || {
@@ -43,7 +43,7 @@ pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
 /// Checks that a host that receives from several groups has one policy, and a sufficient rate of
 /// pacing slots.
 pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
-    let shared = matches!(network.topology, Topology::Star | Topology::Switch { .. });
+    let shared = network.topology.ends_in_bottleneck();
     let rate = if shared {
         network.rate
     } else {

@@ -1,15 +1,16 @@
 //! Conversion of an experiment's start `watch` into the core's policy.
 
 use uc_core::watch::StartPolicy;
-use uc_experiment::{Network, Topology};
+use uc_experiment::Network;
 use uc_law::{Watch, watch_policy};
 
 /// Returns the core's policy for the start `watch`. Pacing slots come at the rate of the link to a
 /// receiver.
 pub fn start_policy(watch: &Watch, network: &Network) -> StartPolicy {
-    let last_link = match network.topology {
-        Topology::Star | Topology::Switch { .. } => network.rate,
-        _ => network.access_rate(),
+    let last_link = if network.topology.ends_in_bottleneck() {
+        network.rate
+    } else {
+        network.access_rate()
     };
     let usual = StartPolicy {
         pace_bytes_per_s: last_link.0 / 8,
