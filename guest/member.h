@@ -100,8 +100,8 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 	fired = report.state >= UC_CCC_LOSS && report.state != own->flow.state;
 	if (fired && own->timer_ns)
 		report.lost_age_us = uc_min64(uc_ccc_less(now_ns, own->timer_ns) / 1000, ~0U);
-	/* The first segment is the lost one, and not yet sent again. A connection may detect its
-	 * loss long after the group's reduction: a smaller share lets it send nothing for a while,
+	/* The first segment is lost, and not yet retransmitted. A connection may detect its loss
+	 * long after the group's reduction: a smaller share lets it send nothing for a while,
 	 * and without later segments there are no duplicate ACKs. */
 	if (own->tcp_state == UC_TCP_CA_RECOVERY && own->flow.state < UC_CCC_RECOVERY)
 		report.lost_age_us = first_age_us((struct sock *)tp, now_ns);
