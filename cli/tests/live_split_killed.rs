@@ -73,22 +73,27 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
             let guest = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
             let (server, _) = listener.accept().unwrap();
             // Up, down, idle towards each end.
-            for (stream, writes) in [(guest, number == 0), (server, number == 1)] {
-                ends.push(std::thread::spawn(move || use_up(stream, writes)));
+            for (name, stream, writes) in [
+                ("guest", guest, number == 0),
+                ("server", server, number == 1),
+            ] {
+                let name = format!("the {name}'s end of connection {number}");
+                ends.push((name, std::thread::spawn(move || use_up(stream, writes))));
             }
         }
         // One that the kill meets while it is being opened.
         let opening = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
-        ends.push(std::thread::spawn(move || use_up(opening, false)));
+        let name = "the guest's end of a connection that opens".to_owned();
+        ends.push((name, std::thread::spawn(move || use_up(opening, false))));
         kills.sleep(&kill, Duration::from_millis(100));
         let killed = Instant::now();
         drop(split);
-        for end in ends {
+        for (name, end) in ends {
             let (how, when) = end.join().unwrap();
             let is_reset = matches!(how, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
-            assert!(is_reset, "{how:?}");
+            assert!(is_reset, "{name}: {how:?}");
             let after = when.saturating_duration_since(killed);
-            assert!(after < WITHIN, "{after:?}");
+            assert!(after < WITHIN, "{name}: {after:?}");
             longest = longest.max(after);
         }
         drop(listener);
