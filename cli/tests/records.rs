@@ -9,7 +9,7 @@ use uc_experiment::{Arm, Outcome};
 
 /// Maximum number of simulated expectations that stay undecided at their files' limits of repetitions. It
 /// may only fall.
-const UNDECIDED_MAX: usize = 26;
+const UNDECIDED_MAX: usize = 24;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
