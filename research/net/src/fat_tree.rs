@@ -2,7 +2,7 @@
 
 use crate::error::NetError;
 use crate::lane::LinkSpec;
-use crate::shapes::{add_hosts, attach};
+use crate::shapes::{add_hosts, add_switches, attach};
 use crate::topology::{HostId, LinkId, SwitchId, Topology};
 
 /// A fat-tree of switches with k ports each: k pods of k/2 edge and k/2 aggregation switches, (k/2)²
@@ -69,21 +69,11 @@ impl FatTree {
                 }
             }
         }
-        to_hosts.append(&mut between);
+        to_hosts.extend(between);
         Ok(FatTree {
             topology,
             hosts,
             from_switches: to_hosts,
         })
     }
-}
-
-fn add_switches(
-    topology: &mut Topology,
-    kind: &str,
-    count: u32,
-) -> Result<Vec<SwitchId>, NetError> {
-    (0..count)
-        .map(|number| topology.add_switch(&format!("{kind}{number}")))
-        .collect()
 }

@@ -189,9 +189,7 @@ impl LeafSpine {
         at_least(1, "a leaf-spine network", "spines", spines as usize)?;
         let mut topology = Topology::new();
         let (leaves, hosts) = add_crowds(&mut topology, "leaf", hosts_at, &access)?;
-        let spines: Vec<SwitchId> = (0..spines)
-            .map(|number| topology.add_switch(&format!("spine{number}")))
-            .collect::<Result<_, _>>()?;
+        let spines = add_switches(&mut topology, "spine", spines)?;
         let (mut up, mut down) = (Vec::new(), Vec::new());
         for &leaf in &leaves {
             let mut connect =
@@ -243,6 +241,17 @@ fn add_crowds(
         crowds.push(hosts);
     }
     Ok((switches, crowds))
+}
+
+/// Adds switches named by `kind`.
+pub(crate) fn add_switches(
+    topology: &mut Topology,
+    kind: &str,
+    count: u32,
+) -> Result<Vec<SwitchId>, NetError> {
+    (0..count)
+        .map(|number| topology.add_switch(&format!("{kind}{number}")))
+        .collect()
 }
 
 /// Adds hosts named by `kind`.
