@@ -31,7 +31,7 @@ use uc_port::cost::Report;
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Number of turns of each way, and their length.
-const ROUNDS: usize = 27;
+const ROUNDS: usize = 18;
 const TURN: Duration = Duration::from_millis(100);
 /// Capacity of the flow table: all connections of the last part, none of which is stale before it ends.
 const FLOWS_MAX: u32 = 1 << 18;
