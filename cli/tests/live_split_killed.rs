@@ -14,6 +14,7 @@ use common::kills::Kills;
 use common::live_with;
 use common::routed::{Routed, path};
 use common::transfer::{End, Transfer};
+use common::uc::success;
 
 /// Kills of the process, unless `UC_KILLS` is given.
 const KILLS: u64 = 50;
@@ -101,6 +102,65 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
     }
     println!("each end of a split connection was reset within {longest:?}");
     assert!(light.finish() > 100_000);
+}
+
+/// Runs nft(8) on the host.
+fn nft(net: &Routed, rules: &str) -> String {
+    let mut nft = net.host.command("nft");
+    nft.arg(rules);
+    success(nft)
+}
+
+#[test]
+fn live_ends_whose_resets_are_lost_or_not_taken_are_reset_by_their_next_packet() {
+    if !live_with(&["ip", "nft"]) {
+        return;
+    }
+    let net = Routed::build(&[None], 1);
+    // What the host sends while the process is killed: no reset leaves it; or no data, so that each end
+    // waits for a segment before the reset, and asks by an ACK whether it is meant (RFC 5961 section 3.2).
+    for (lost, match_rule) in [
+        ("resets", "tcp flags & rst == rst"),
+        ("data", "meta length > 500"),
+    ] {
+        for is_ipv6 in [false, true] {
+            let at = Routed::server(0, is_ipv6, 80);
+            let listener = net.server.enter(|| TcpListener::bind(at).unwrap()).unwrap();
+            let split = net.split(&[]);
+            let guest = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            let ends = [("guest", guest), ("server", server)].map(|(name, stream)| {
+                let reader = stream.try_clone().unwrap();
+                std::thread::spawn(move || use_up(reader, false));
+                (name, std::thread::spawn(move || use_up(stream, true)))
+            });
+            let lose = "chain out { type filter hook output priority 0; meta l4proto tcp";
+            nft(
+                &net,
+                &format!("table inet lose {{ {lose} {match_rule} counter drop; }}; }}"),
+            );
+            let losses = || {
+                let listed = nft(&net, "list table inet lose");
+                let count = listed.split("counter packets ").nth(1).unwrap();
+                count.split(' ').next().unwrap().parse::<u64>().unwrap()
+            };
+            if lost == "data" {
+                wait_until("data are lost", || losses() >= 2);
+            }
+            drop(split);
+            let case = format!("{lost} lost, IPv6: {is_ipv6}");
+            assert!(losses() >= 2, "{case}");
+            let healed = Instant::now();
+            nft(&net, "delete table inet lose");
+            for (name, end) in ends {
+                let (how, when) = end.join().unwrap();
+                let is_reset = matches!(how, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+                let after = when.saturating_duration_since(healed);
+                println!("{case}, the {name}: {how:?} after {after:?}");
+                assert!(is_reset, "{case}, the {name}: {how:?} after {after:?}");
+            }
+        }
+    }
 }
 
 /// Sends the first byte back; a guest that resets or closes its connection at once sends none.

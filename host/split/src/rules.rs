@@ -10,7 +10,12 @@
 //!   ones, which are tracked and translated (NAT) as the guests' own connections were.
 //!
 //! If the process is killed, the table finds no listener and no socket (`tproxy` ends the rule then): new
-//! connections pass unsplit, and are tracked.
+//! connections pass unsplit, and are tracked. The kernel resets both ends of each split one. A reset that is
+//! lost, or that an end does not take since it waits for a segment before it (RFC 5961 §3.2), is made up
+//! for: conntrack's entry of the outer connection keeps that it was split, and a packet of it for which
+//! there is no socket is answered by a reset instead of being routed. The guest's packets belong to that
+//! entry only where their numbers fit it; others are routed, and the far end, if it has the connection
+//! still, answers with such a packet, otherwise with a reset, which is routed.
 
 use nix::net::if_::if_nametoindex;
 
@@ -216,13 +221,19 @@ fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
     let own = "fib saddr . iif oif exists";
     let ours = "meta l4proto tcp socket transparent 1";
     let here = format!("meta mark set meta mark | {MARK:#x}");
+    let remember = format!("ct mark set ct mark | {MARK:#x}");
+    // Packets to the host's own addresses reach its TCP, which answers itself.
+    let orphan = format!(
+        "ct mark & {MARK:#x} != 0 meta mark & {MARK:#x} == 0 fib daddr type != local \
+         tcp flags & rst == 0"
+    );
     let new = "meta l4proto tcp tproxy";
     // Connections of others: their listener, and each rule's opposite direction.
     let (mut opened, mut inner, mut answers, mut outer) = Default::default();
     if ever.inbound {
         inner = format!("iifname @known {from}{ours} {here} notrack accept");
         answers = format!("oifname @known {to}{ours} notrack");
-        outer = format!("{to}{ours} {here}");
+        outer = format!("{to}{ours} {here} {remember}");
     }
     if now.inbound && !interfaces.is_empty() {
         let interfaces = interfaces.join(", ");
@@ -258,9 +269,10 @@ fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
         }}
         chain outer {{
             type filter hook prerouting priority {AFTER_NAT}; policy accept;
-            {from}{ours} {here}
+            {from}{ours} {here} {remember}
             {opened}
             {outer}
+            {orphan} reject with tcp reset
         }}
         }}\n"
     )
