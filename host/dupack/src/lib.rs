@@ -22,6 +22,7 @@ mod wire;
 
 pub use error::DupackError;
 pub use running::Running;
+pub use sender::Sender;
 pub use setup::{PortSetup, Setup};
 pub use status::{Counts, Done, Status};
 

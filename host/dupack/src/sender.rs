@@ -1,12 +1,13 @@
 //! Walks through the flow table at intervals, and sends what the core says is due.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use uc_core::dupack::{Policy, Rounds, segment};
 use uc_core::{Law, consts};
-use uc_port::{FlowView, PortPlan, Programs, Store, now_ns};
+use uc_port::{FlowView, PortPlan, Programs, Source, now_ns};
 
 use crate::error::DupackError;
 use crate::frame::frame;
@@ -42,7 +43,8 @@ struct Given {
 #[derive(Debug, Default)]
 pub struct Sender {
     setup: Setup,
-    programs: Option<Programs>,
+    source: Source,
+    programs: Option<Arc<Programs>>,
     ports: BTreeMap<u32, Port>,
     refused: BTreeMap<String, DupackError>,
     /// Flows that had a round; a flow that the walk does not meet is forgotten.
@@ -50,6 +52,14 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// Creates a sender for ports whose programs are those of `source`; it has no ports yet.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            ..Self::default()
+        }
+    }
+
     /// Sends duplicate ACKs as this setup says, from now on. Ports that stay keep what is known of their
     /// guests and flows.
     pub fn change(&mut self, setup: Setup) {
@@ -73,10 +83,10 @@ impl Sender {
             return;
         }
         // Programs that were loaded again since the last time have another table.
-        match Store::default().open() {
+        match self.source.programs() {
             Ok(programs) => {
                 for port in closed {
-                    match opened(programs.as_ref(), &port) {
+                    match opened(programs.as_deref(), &port) {
                         Ok(open) => drop(self.ports.insert(port.ifindex, open)),
                         Err(error) => drop(self.refused.insert(port.name, error)),
                     }

@@ -15,7 +15,7 @@ use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use uc_hold::Settings;
-use uc_port::now_ns;
+use uc_port::{Source, now_ns};
 
 use crate::counts::Counts;
 use crate::error::HoldError;
@@ -48,6 +48,8 @@ struct Served {
 #[derive(Debug)]
 pub struct Holder {
     programs: Rc<Programs>,
+    /// Where the ports' own programs are found.
+    source: Source,
     /// `None`: no data is kept.
     laws: Option<Rc<Laws>>,
     ports: Vec<Served>,
@@ -62,7 +64,7 @@ impl Holder {
     /// # Errors
     /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
     pub fn start(names: &[String], settings: Settings) -> Result<Self, HoldError> {
-        let mut holder = Self::new()?;
+        let mut holder = Self::new(Source::Pins)?;
         for (at, name) in names.iter().enumerate() {
             if !names[..at].contains(name) {
                 holder.add(name, settings)?;
@@ -72,16 +74,17 @@ impl Holder {
         Ok(holder)
     }
 
-    /// Loads the programs, which are at no port yet.
+    /// Loads the programs, which are at no port yet. The ports' own programs are those of `source`.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn new() -> Result<Self, HoldError> {
+    pub fn new(source: Source) -> Result<Self, HoldError> {
         let programs = Rc::new(Programs::load()?);
         be_prompt();
         let now = now_ns();
         Ok(Self {
             programs,
+            source,
             laws: None,
             ports: Vec::new(),
             beat_ns: now,
@@ -113,7 +116,7 @@ impl Holder {
             laws.reopen();
             return Ok(Rc::clone(laws));
         }
-        let laws = Rc::new(Laws::open()?);
+        let laws = Rc::new(Laws::open(self.source.clone())?);
         self.laws = Some(Rc::clone(&laws));
         Ok(laws)
     }

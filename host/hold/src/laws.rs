@@ -2,30 +2,35 @@
 //! the guest, so the law must slow the guest down.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use uc_core::{Law, Policy, consts};
-use uc_port::{PortPlan, Programs, Store};
+use uc_port::{PortPlan, Programs, Source};
 
 use crate::error::HoldError;
 use crate::flow::Flow;
 
 /// The port programs, if any port of the host has them.
 #[derive(Debug)]
-pub struct Laws(RefCell<Option<Programs>>);
+pub struct Laws {
+    source: Source,
+    programs: RefCell<Option<Arc<Programs>>>,
+}
 
 impl Laws {
-    /// Opens the pinned programs.
+    /// Opens the programs.
     ///
     /// # Errors
     /// The kernel's refusal; pins of another version.
-    pub fn open() -> Result<Self, HoldError> {
-        Ok(Self(RefCell::new(Store::default().open()?)))
+    pub fn open(source: Source) -> Result<Self, HoldError> {
+        let programs = RefCell::new(source.programs()?);
+        Ok(Self { source, programs })
     }
 
-    /// Opens the pins again: other programs may have taken the place of those that were pinned. No law is
+    /// Opens the programs again: others may have taken the place of those that were pinned. No law is
     /// known as long as the pins cannot be opened, since they are of another version.
     pub fn reopen(&self) {
-        self.0.replace(Store::default().open().ok().flatten());
+        self.programs.replace(self.source.programs().ok().flatten());
     }
 
     /// Checks that a port has a law.
@@ -33,7 +38,7 @@ impl Laws {
     /// # Errors
     /// [`HoldError::NoLaw`]; the kernel's refusal.
     pub fn check(&self, ifindex: u32, name: &str) -> Result<(), HoldError> {
-        let plan = match &*self.0.borrow() {
+        let plan = match &*self.programs.borrow() {
             Some(programs) => programs.plan(ifindex)?,
             None => None,
         };
@@ -45,7 +50,7 @@ impl Laws {
 
     /// Returns whether the port translates a flow, whose handshake it has seen.
     pub fn translate(&self, flow: &Flow) -> bool {
-        let programs = self.0.borrow();
+        let programs = self.programs.borrow();
         let view = programs
             .as_ref()
             .map(|programs| programs.flow_of(flow.key()));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use uc_port::Source;
 use uc_single::Served;
 
 use crate::error::HoldError;
@@ -46,7 +47,7 @@ impl Running {
         reserved: fn() -> BTreeMap<String, String>,
     ) -> Result<Self, HoldError> {
         let place = Status::take_place()?;
-        let holder = Holder::new()?;
+        let holder = Holder::new(Source::Pins)?;
         let (asks, questions) = mpsc::channel::<Question>();
         let status = Status::serve(place, move |flow| {
             let (reply, answer) = mpsc::channel();

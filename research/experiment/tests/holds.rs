@@ -60,14 +60,26 @@ fn a_hold_that_cannot_be_is_refused_with_what_to_change() {
 }
 
 #[test]
-fn a_hold_is_for_the_simulator_only_and_says_what_it_does() {
+fn a_hold_is_not_for_machines_and_says_what_it_does() {
     let hold = "hold = { pace = true, buffer = { least_timeout = \"4ms\" } }";
     let text = GOOD.replacen("count = 9", &format!("count = 9\n{LAW}\n{hold}"), 1);
     let experiment = Experiment::from_str("t.toml", &text).unwrap();
     experiment.validate().unwrap();
     experiment.suits(Arm::Sim).unwrap();
+    experiment.suits(Arm::Live).unwrap();
+    let told = experiment.suits(Arm::Vm).unwrap_err().to_string();
+    assert!(
+        told.contains("hold: hold is for sim and live only"),
+        "{told}"
+    );
+    let without_law =
+        text.replacen(LAW, "", 1)
+            .replacen(", buffer = { least_timeout = \"4ms\" }", "", 1);
+    let experiment = Experiment::from_str("t.toml", &without_law).unwrap();
+    experiment.suits(Arm::Sim).unwrap();
     let told = experiment.suits(Arm::Live).unwrap_err().to_string();
-    assert!(told.contains("hold: hold is for sim only"), "{told}");
+    assert!(told.contains("hold without a law"), "{told}");
+    let experiment = Experiment::from_str("t.toml", &text).unwrap();
     let words = experiment.cases[0].guests[0].hold.unwrap().to_string();
     assert_eq!(
         words,

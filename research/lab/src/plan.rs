@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::{
-    Case, Coupling, CouplingRules, Experiment, Family, Guests, Hypervisor, Law, Nanos, Parameters,
-    Profile, Stack, Value, Watch, start_keys,
+    Case, Coupling, CouplingRules, Dupack, Experiment, Family, Guests, Hold, Hypervisor, Law,
+    Nanos, Parameters, Profile, Stack, Value, Watch, start_keys,
 };
 
 use crate::error::LabError;
@@ -47,6 +47,10 @@ pub struct Guest {
     pub hypervisor: Option<Hypervisor>,
     /// Start law `watch` with its settings; `None`: flows start as their TCP does.
     pub start: Option<Watch>,
+    /// Packets that the guest's port holds.
+    pub hold: Option<Hold>,
+    /// Duplicate ACKs that the guest's port sends it.
+    pub dupack: Option<Dupack>,
     /// Number of the guest's parallel flows.
     pub flows: u32,
     /// Flows by group, in the file's order; the flows of a group are adjacent.
@@ -177,6 +181,8 @@ impl Plan {
                     parameters: group.parameters.clone(),
                     profile: group.profile.unwrap_or(Profile::Linux),
                     hypervisor: group.hypervisor.clone(),
+                    hold: group.hold,
+                    dupack: group.dupack,
                     flows: group.flows,
                     parts: vec![part],
                     coupling: group.group().cloned(),

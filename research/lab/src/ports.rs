@@ -1,12 +1,13 @@
 //! The interface between the lab's ports and whatever attaches programs to them.
 
+mod beside;
 pub mod programs;
 mod starts;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use uc_experiment::{CouplingRules, Law, Parameters, Profile, Watch};
+use uc_experiment::{CouplingRules, Dupack, Hold, Law, Parameters, Profile, Watch};
 
 use crate::error::PortError;
 use crate::flow::FiveTuple;
@@ -32,6 +33,10 @@ pub struct Port<'a> {
     pub profile: Profile,
     /// Start law `watch` with its settings, if flows start by it.
     pub start: Option<Watch>,
+    /// Packets that the port holds.
+    pub hold: Option<Hold>,
+    /// Duplicate ACKs that the port sends its guest.
+    pub dupack: Option<Dupack>,
     /// Role of the guest or server behind the port.
     pub part: Part,
     /// Sharing of windows by the port's flows; `None`: each has its own.
@@ -90,6 +95,8 @@ impl<'a> Port<'a> {
                 parameters: guest.parameters.clone(),
                 profile: guest.profile,
                 start: guest.start.clone(),
+                hold: guest.hold,
+                dupack: guest.dupack,
                 part: if guest.pages.is_some() {
                     Part::WebServer
                 } else {
@@ -108,6 +115,8 @@ impl<'a> Port<'a> {
             parameters: Parameters::default(),
             profile: Profile::Linux,
             start: server.start.clone(),
+            hold: None,
+            dupack: None,
             part: Part::Receiver,
             sharing: None,
         });

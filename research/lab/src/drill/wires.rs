@@ -108,6 +108,8 @@ impl Wires {
                     parameters: Parameters::default(),
                     profile: Profile::Linux,
                     start: None,
+                    hold: None,
+                    dupack: None,
                     part: Part::Client,
                     sharing: None,
                 })

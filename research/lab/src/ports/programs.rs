@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use uc_law::{PortCoupling, PortPlan};
 use uc_port::{AttachVia, PortLinks, Programs};
 
+use super::beside::Beside;
 use super::starts::LiveStarts;
 use super::{Port, Ports, ShadowSample};
 use crate::error::PortError;
@@ -17,16 +19,18 @@ const LAB_FLOWS_MAX: u32 = 4096;
 /// The programs of one run. Nothing is pinned, so whatever ends the process ends them.
 #[derive(Default)]
 pub struct LivePorts {
-    programs: Option<Programs>,
+    programs: Option<Arc<Programs>>,
     links: Vec<PortLinks>,
     by_guest: HashMap<IpAddr, u32>,
     starts: Option<LiveStarts>,
+    // Declared after the links: they go first, and what works beside the programs last.
+    beside: Beside,
 }
 
 impl Ports for LivePorts {
     fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError> {
         if self.programs.is_none() {
-            self.programs = Some(Programs::load(LAB_FLOWS_MAX)?);
+            self.programs = Some(Arc::new(Programs::load(LAB_FLOWS_MAX)?));
         }
         let programs = self.programs.as_ref().ok_or("no programs were loaded")?;
         // Every SYN asks for ECN, as those of native peers, which run with tcp_ecn_fallback=0.
@@ -52,7 +56,7 @@ impl Ports for LivePorts {
             };
             self.starts.insert(starts).watch(port, watch)?;
         }
-        Ok(())
+        self.beside.serve(port, programs)
     }
 
     fn shadow(&mut self, flow: &FiveTuple) -> Option<ShadowSample> {
@@ -80,6 +84,7 @@ impl Ports for LivePorts {
             .iter()
             .map(|(reason, packets)| (format!("port_{}", reason.label()), packets));
         let of_starts = self.starts.iter().flat_map(LiveStarts::counters);
-        of_ports.chain(of_starts).collect()
+        let of_beside = self.beside.counters();
+        of_ports.chain(of_starts).chain(of_beside).collect()
     }
 }

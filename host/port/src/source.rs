@@ -1,0 +1,30 @@
+//! Where a process that works beside the port programs finds them.
+
+use std::sync::Arc;
+
+use crate::error::PortError;
+use crate::programs::Programs;
+use crate::store::Store;
+
+/// The port programs beside which a process works.
+#[derive(Clone, Debug, Default)]
+pub enum Source {
+    /// The host's pinned ones; others may take their place.
+    #[default]
+    Pins,
+    /// Programs that this process has loaded itself, and that are pinned nowhere.
+    Own(Arc<Programs>),
+}
+
+impl Source {
+    /// Returns the programs as they are now; `None`: nothing is pinned.
+    ///
+    /// # Errors
+    /// The kernel's refusal; pins of another version.
+    pub fn programs(&self) -> Result<Option<Arc<Programs>>, PortError> {
+        match self {
+            Source::Pins => Ok(Store::default().open()?.map(Arc::new)),
+            Source::Own(programs) => Ok(Some(Arc::clone(programs))),
+        }
+    }
+}
