@@ -163,6 +163,43 @@ fn live_ends_whose_resets_are_lost_or_not_taken_are_reset_by_their_next_packet()
     }
 }
 
+#[test]
+fn live_guest_that_uses_the_port_of_a_killed_connection_again_is_not_reset() {
+    if !live_with(&["ip", "nft"]) {
+        return;
+    }
+    let net = Routed::build(&[Some(path(100, 20, 0))], 1);
+    // One port for all connections of the guest.
+    let ports = ("net.ipv4.ip_local_port_range", "41000 41000".into());
+    net.guest.set_sysctls(&[ports]).unwrap();
+    for is_ipv6 in [false, true] {
+        let at = Routed::server(0, is_ipv6, 80);
+        let listener = net.server.enter(|| TcpListener::bind(at).unwrap()).unwrap();
+        let connect = || {
+            let guest = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
+            guest
+                .set_read_timeout(Some(Duration::from_secs(20)))
+                .unwrap();
+            (guest, listener.accept().unwrap().0)
+        };
+        let split = net.split(&[]);
+        let (guest, server) = connect();
+        // The far end's data are on their way when the process is killed, and for 40 ms after.
+        let down = std::thread::spawn(move || use_up(server, true));
+        let mut first = [0; 16_384];
+        (&guest).read_exact(&mut first).unwrap();
+        drop(split);
+        use_up(guest, false);
+        let (mut guest, server) = connect();
+        down.join().unwrap();
+        let echo = std::thread::spawn(move || echo(server));
+        guest.write_all(b"?").unwrap();
+        assert_eq!(guest.read(&mut [0]).unwrap(), 1, "IPv6: {is_ipv6}");
+        echo.join().unwrap();
+        reset(guest);
+    }
+}
+
 /// Sends the first byte back; a guest that resets or closes its connection at once sends none.
 fn echo(mut server: TcpStream) {
     server.set_nonblocking(false).unwrap();

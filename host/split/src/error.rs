@@ -28,8 +28,9 @@ pub enum SplitError {
     },
     /// The packet filter refuses the table.
     #[error(
-        "nft refuses the table {table}: {because}; the kernel needs CONFIG_NFT_TPROXY, CONFIG_NFT_SOCKET, \
-         CONFIG_NFT_FIB_INET and CONFIG_NFT_CT, as modules or built in"
+        "nft refuses the table {table}: {because}; the kernel must be Linux 5.9 or newer, with CONFIG_NFT_TPROXY, \
+         CONFIG_NFT_SOCKET, CONFIG_NFT_FIB_INET, CONFIG_NFT_CT, CONFIG_NFT_REJECT and \
+         CONFIG_NF_CONNTRACK_MARK, as modules or built in"
     )]
     Table {
         /// Name of the table.

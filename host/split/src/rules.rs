@@ -27,6 +27,9 @@ use crate::setup::Setup;
 pub const TABLE: &str = "undercurrent_split";
 /// Bit of the packets' mark that is ours.
 pub const MARK: u32 = 1 << 28;
+/// Bit of conntrack's mark that is ours. It is not the packets' bit: a host whose rules copy the whole mark
+/// from conntrack to packets would bring its own packets here.
+const SPLIT: u32 = 1 << 29;
 /// Number of the routing table whose only route is local delivery.
 pub const ROUTES: &str = "29545";
 /// Priority of the chain for packets of far ends: after the translation of addresses (dstnat, -100), which
@@ -221,10 +224,15 @@ fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
     let own = "fib saddr . iif oif exists";
     let ours = "meta l4proto tcp socket transparent 1";
     let here = format!("meta mark set meta mark | {MARK:#x}");
-    let remember = format!("ct mark set ct mark | {MARK:#x}");
+    let remember = format!("ct mark set ct mark | {SPLIT:#x}");
+    // A new connection with the addresses and ports of one that was split; a split one is marked again.
+    let forget = format!(
+        "tcp flags & (fin | syn | rst | ack) == syn ct mark & {SPLIT:#x} != 0 ct mark set ct mark & {:#x}",
+        !SPLIT
+    );
     // Packets to the host's own addresses reach its TCP, which answers itself.
     let orphan = format!(
-        "ct mark & {MARK:#x} != 0 meta mark & {MARK:#x} == 0 fib daddr type != local \
+        "ct mark & {SPLIT:#x} != 0 meta mark & {MARK:#x} == 0 fib daddr type != local \
          tcp flags & rst == 0"
     );
     let new = "meta l4proto tcp tproxy";
@@ -272,6 +280,7 @@ fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
             {from}{ours} {here} {remember}
             {opened}
             {outer}
+            {forget}
             {orphan} reject with tcp reset
         }}
         }}\n"
