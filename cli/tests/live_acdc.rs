@@ -115,7 +115,7 @@ fn observe(family: &str, case: &str) -> Seen {
         lab.wiring.congestion.dctcp_state(socket).unwrap(),
     );
     let (shadow, delivered_bytes) = (ports.shadow(&flow.tuple), flow.delivered_bytes());
-    let (guest_address, counters) = (flow.tuple.source, ports.counters());
+    let (guest_address, counters) = (flow.tuple.source, ports.counters().unwrap());
     drop(traffic);
     let files = Capture::finish(captures);
     let report = lab.finish().unwrap();

@@ -175,6 +175,9 @@ pub enum LabError {
         /// Error of the loader.
         source: PortError,
     },
+    /// What works beside the programs of the ports ended before the flows did.
+    #[error("what works at the ports ended before the flows did: {0}")]
+    Beside(PortError),
     /// Guests that are not namespaces could not be started, or failed.
     #[error(transparent)]
     Home(PortError),

@@ -151,7 +151,10 @@ pub trait Ports: Send {
 
     /// Returns all counters of the programs, by name. Called once, when the flows have stopped and
     /// the ports still exist.
-    fn counters(&mut self) -> BTreeMap<String, u64>;
+    ///
+    /// # Errors
+    /// What works at the ports ended before the flows did; the run ends with it.
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, PortError>;
 }
 
 /// An implementation for runs without programs.
@@ -171,7 +174,7 @@ impl Ports for NoPorts {
         None
     }
 
-    fn counters(&mut self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, PortError> {
+        Ok(BTreeMap::new())
     }
 }

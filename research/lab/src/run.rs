@@ -213,7 +213,7 @@ impl Run<'_> {
         let counted = load.finish()?;
         let pages = clients.finish()?;
         drop(servers);
-        let mut counters = ports.counters();
+        let mut counters = ports.counters().map_err(LabError::Beside)?;
         counters.extend(counted.counters);
         counters.insert("traffic_syn_retransmits".into(), syn_retransmits);
         let tuples = sampler.tuples();

@@ -19,6 +19,9 @@ use crate::error::PortError;
 const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
 const LEAST_SILENCE: Duration = Duration::from_millis(5);
 
+/// A thread ends by itself only if it panics.
+const ENDED: &str = "its thread has panicked";
+
 /// Counters by name.
 type Counts = Vec<(String, u64)>;
 
@@ -27,7 +30,7 @@ enum Ask<S> {
     /// Work at this port, too.
     Serve(S, Sender<Result<(), PortError>>),
     /// What was done so far?
-    Count(Sender<Counts>),
+    Count(Sender<Result<Counts, PortError>>),
 }
 
 /// A thread that works at ports with settings `S`. Dropping it ends the thread.
@@ -51,13 +54,12 @@ impl<S: Send + 'static> Worker<S> {
     }
 
     fn serve(&self, port: S) -> Result<(), PortError> {
-        self.ask(|reply| Ask::Serve(port, reply))
-            .ok_or("the thread beside the ports has ended")?
+        self.ask(|reply| Ask::Serve(port, reply)).ok_or(ENDED)?
     }
 
-    /// Returns the counters; none if the thread has ended.
-    fn counts(&self) -> Counts {
-        self.ask(Ask::Count).unwrap_or_default()
+    /// Returns the counters, or why the thread can't work any more.
+    fn counts(&self) -> Result<Counts, PortError> {
+        self.ask(Ask::Count).ok_or(ENDED)?
     }
 
     fn ask<A>(&self, ask: impl FnOnce(Sender<A>) -> Ask<S>) -> Option<A> {
@@ -116,11 +118,18 @@ impl Beside {
     }
 
     /// Returns what was done, as `hold_…` and `dupack_…`.
-    pub fn counters(&self) -> Counts {
-        let of_holds = self.holds.iter().flat_map(Worker::counts);
-        of_holds
-            .chain(self.dupacks.iter().flat_map(Worker::counts))
-            .collect()
+    ///
+    /// # Errors
+    /// Why a thread could not go on.
+    pub fn counters(&self) -> Result<Counts, PortError> {
+        let mut all = Counts::new();
+        if let Some(holds) = &self.holds {
+            all.extend(holds.counts()?);
+        }
+        if let Some(dupacks) = &self.dupacks {
+            all.extend(dupacks.counts()?);
+        }
+        Ok(all)
     }
 }
 
@@ -152,8 +161,9 @@ fn setup(port: &Port<'_>, dupack: &Dupack) -> PortSetup {
 /// Holds packets until nobody asks any more.
 fn hold_packets(source: Source, asked: &Receiver<Ask<(String, Settings)>>) {
     let mut holder = None;
+    let mut failed = None;
     loop {
-        // Only the first port is waited for: from then on a step waits for packets itself.
+        // A step waits for packets itself; without a holder there is only the next question.
         let ask = match &holder {
             None => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(_) => asked.recv_timeout(Duration::ZERO),
@@ -163,19 +173,26 @@ fn hold_packets(source: Source, asked: &Receiver<Ask<(String, Settings)>>) {
                 let _unheard = reply.send(add(&mut holder, &source, &name, settings));
             }
             Ok(Ask::Count(reply)) => {
-                let counts = holder.as_ref().and_then(|holder| holder.counts().ok());
-                let named = counts.iter().flat_map(|counts| counts.named());
-                let named = named.map(|(name, count)| (format!("hold_{name}"), count));
-                let _unheard = reply.send(named.collect());
+                let _unheard = reply.send(match failed.take() {
+                    Some(error) => Err(error),
+                    None => counts_of(holder.as_ref()),
+                });
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Without a holder that works the counters are missing, and with them what the case asks for.
-        if holder.as_mut().is_some_and(|holder| holder.step().is_err()) {
-            return;
+        if let Some(Err(error)) = holder.as_mut().map(Holder::step) {
+            (holder, failed) = (None, Some(error.into()));
         }
     }
+}
+
+fn counts_of(holder: Option<&Holder>) -> Result<Counts, PortError> {
+    let counts = holder.map(Holder::counts).transpose()?;
+    let named = counts.iter().flat_map(|counts| counts.named());
+    Ok(named
+        .map(|(name, count)| (format!("hold_{name}"), count))
+        .collect())
 }
 
 fn add(
@@ -195,9 +212,14 @@ fn add(
 fn send_dupacks(source: Source, asked: &Receiver<Ask<PortSetup>>) {
     let mut sender = uc_dupack::Sender::new(source);
     let mut setup = Setup::default();
-    let mut pause = Duration::ZERO;
+    let mut walked = Ok(Duration::ZERO);
     loop {
-        match asked.recv_timeout(pause) {
+        // After a walk that failed there is only the next question.
+        let ask = match &walked {
+            Ok(pause) => asked.recv_timeout(*pause),
+            Err(_) => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match ask {
             Ok(Ask::Serve(port, reply)) => {
                 setup.ports.push(port);
                 sender.change(setup.clone());
@@ -206,15 +228,14 @@ fn send_dupacks(source: Source, asked: &Receiver<Ask<PortSetup>>) {
             }
             Ok(Ask::Count(reply)) => {
                 let total = sender.status(None).done.total();
-                let _unheard = reply.send(vec![
+                let counts = vec![
                     ("dupack_rounds".into(), total.rounds),
                     ("dupack_duplicate_acks".into(), total.duplicate_acks),
-                ]);
+                ];
+                let done = std::mem::replace(&mut walked, Ok(Duration::ZERO));
+                let _unheard = reply.send(done.map(|_| counts).map_err(Into::into));
             }
-            Err(RecvTimeoutError::Timeout) => match sender.walk() {
-                Ok(next) => pause = next,
-                Err(_refused) => return,
-            },
+            Err(RecvTimeoutError::Timeout) => walked = sender.walk(),
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }

@@ -72,19 +72,16 @@ impl Ports for LivePorts {
         })
     }
 
-    fn counters(&mut self) -> BTreeMap<String, u64> {
-        let Some(counters) = self
-            .programs
-            .as_ref()
-            .and_then(|programs| programs.counters().ok())
-        else {
-            return BTreeMap::new();
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, PortError> {
+        let Some(programs) = &self.programs else {
+            return Ok(BTreeMap::new());
         };
+        let counters = programs.counters()?;
         let of_ports = counters
             .iter()
             .map(|(reason, packets)| (format!("port_{}", reason.label()), packets));
         let of_starts = self.starts.iter().flat_map(LiveStarts::counters);
-        let of_beside = self.beside.counters();
-        of_ports.chain(of_starts).chain(of_beside).collect()
+        let of_beside = self.beside.counters()?;
+        Ok(of_ports.chain(of_starts).chain(of_beside).collect())
     }
 }
