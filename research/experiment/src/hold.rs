@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use uc_hold::{Buffer, Settings};
 
 use crate::units::Nanos;
 
@@ -24,6 +25,22 @@ pub struct HoldBuffer {
     /// Minimum RTO of the host, on top of the smoothed round-trip time. Default 10ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_timeout: Option<Nanos>,
+}
+
+impl Hold {
+    /// Returns the settings of each port.
+    pub fn settings(&self) -> Settings {
+        let buffer = |HoldBuffer { least_timeout }| {
+            least_timeout.map_or_else(Buffer::default, |least| Buffer {
+                least_timeout_ns: least.0,
+            })
+        };
+        Settings {
+            pace: self.pace,
+            buffer: self.buffer.map(buffer),
+            bytes_max: Settings::BYTES_MAX,
+        }
+    }
 }
 
 /// Formats the setting in words, to follow the law.

@@ -1,26 +1,10 @@
 //! Packets that a guest's port holds, by the decisions of `uc-hold`: between the port's core and the
 //! guest, and between the core and the network.
 
-use uc_experiment::HoldBuffer;
-use uc_hold::{Buffer, Counts, Hold, Out, Settings, flags};
+use uc_hold::{Counts, Hold, Out, Settings, flags};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::flags::CWR;
 use uc_tcp::{Options, SackBlocks, Segment};
-
-/// Returns what a group's ports hold.
-pub(crate) fn settings(written: &uc_experiment::Hold) -> Settings {
-    let buffer = |HoldBuffer { least_timeout }| {
-        let least_timeout_ns = least_timeout.map(|least| least.0);
-        least_timeout_ns.map_or_else(Buffer::default, |least_timeout_ns| Buffer {
-            least_timeout_ns,
-        })
-    };
-    Settings {
-        pace: written.pace,
-        buffer: written.buffer.map(buffer),
-        bytes_max: Settings::BYTES_MAX,
-    }
-}
 
 /// A packet that is to be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,6 @@ use uc_net::{BitsPerSec, HostId, LinkId, Nanos, Node, Topology};
 use crate::consolidation::{Consolidator, Virtual, pvtcp_policy};
 use crate::epochs;
 use crate::error::SimError;
-use crate::hold;
 use crate::layout::{Layout, layout};
 use crate::membership::Memberships;
 use crate::packet::FLOWS_MAX;
@@ -192,7 +191,7 @@ impl<'a> Planner<'a> {
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
         let dupacks = group.dupack.map(dupack_policy);
-        let hold = group.hold.map(|hold| hold::settings(&hold));
+        let hold = group.hold.map(|hold| hold.settings());
         let start_policy = group
             .start_law
             .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network))

@@ -6,18 +6,15 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use uc_core::dupack::Policy;
 use uc_dupack::{PortSetup, Setup};
-use uc_experiment::{Dupack, Hold};
-use uc_hold::{Buffer, Settings};
+use uc_experiment::Dupack;
+use uc_hold::Settings;
 use uc_holder::Holder;
 use uc_port::{Programs, Source};
 
 use super::Port;
 use crate::error::PortError;
-
-/// Usual minimum RTO of a host that keeps data, and shortest silence before duplicate ACKs.
-const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
-const LEAST_SILENCE: Duration = Duration::from_millis(5);
 
 /// A thread ends by itself only if it panics.
 const ENDED: &str = "its thread has panicked";
@@ -89,30 +86,23 @@ pub(super) struct Beside {
 impl Beside {
     /// Begins what the port's case asks for; call it in the ports' namespace, once the port has its programs.
     pub fn serve(&mut self, port: &Port<'_>, programs: &Arc<Programs>) -> Result<(), PortError> {
-        let source = || Source::Own(Arc::clone(programs));
+        let source = Source::Own(Arc::clone(programs));
         if let Some(hold) = &port.hold {
-            let worker = match self.holds.take() {
-                Some(worker) => worker,
-                None => {
-                    let source = source();
-                    Worker::start("uc-hold", move |asked| hold_packets(source, &asked))?
-                }
-            };
-            let served = worker.serve((port.ifname.into(), settings(hold)));
-            self.holds = Some(worker);
-            served?;
+            let task = (port.ifname.into(), hold.settings());
+            let source = source.clone();
+            serve(&mut self.holds, "uc-hold", task, |asked| {
+                hold_packets(source, &asked);
+            })?;
         }
         if let Some(dupack) = &port.dupack {
-            let worker = match self.dupacks.take() {
-                Some(worker) => worker,
-                None => {
-                    let source = source();
-                    Worker::start("uc-dupack", move |asked| send_dupacks(source, &asked))?
-                }
-            };
-            let served = worker.serve(setup(port, dupack));
-            self.dupacks = Some(worker);
-            served?;
+            serve(
+                &mut self.dupacks,
+                "uc-dupack",
+                setup(port, dupack),
+                |asked| {
+                    send_dupacks(source, &asked);
+                },
+            )?;
         }
         Ok(())
     }
@@ -133,18 +123,18 @@ impl Beside {
     }
 }
 
-/// Returns the settings of `uc hold`.
-fn settings(hold: &Hold) -> Settings {
-    let least = |least: uc_experiment::Nanos| least.0;
-    Settings {
-        pace: hold.pace,
-        buffer: hold.buffer.map(|buffer| Buffer {
-            least_timeout_ns: buffer
-                .least_timeout
-                .map_or(LEAST_TIMEOUT.as_nanos() as u64, least),
-        }),
-        bytes_max: Settings::BYTES_MAX,
-    }
+/// Has a thread work at a port; starts the thread, which does `work`, for the first one.
+fn serve<S: Send + 'static>(
+    worker: &mut Option<Worker<S>>,
+    name: &str,
+    port: S,
+    work: impl FnOnce(Receiver<Ask<S>>) + Send + 'static,
+) -> Result<(), PortError> {
+    let worker = match worker {
+        Some(worker) => worker,
+        None => worker.insert(Worker::start(name, work)?),
+    };
+    worker.serve(port)
 }
 
 /// Returns the settings of `uc dupack`.
@@ -153,7 +143,7 @@ fn setup(port: &Port<'_>, dupack: &Dupack) -> PortSetup {
     PortSetup::new(
         port.ifname,
         port.ifindex,
-        dupack.least.map_or(LEAST_SILENCE, time),
+        dupack.least.map_or(Policy::LEAST, time),
         dupack.short_tails.map(time),
     )
 }

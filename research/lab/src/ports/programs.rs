@@ -23,7 +23,6 @@ pub struct LivePorts {
     links: Vec<PortLinks>,
     by_guest: HashMap<IpAddr, u32>,
     starts: Option<LiveStarts>,
-    // Declared after the links: they go first, and what works beside the programs last.
     beside: Beside,
 }
 
