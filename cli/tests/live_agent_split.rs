@@ -27,9 +27,7 @@ fn policy(split: &str) -> String {
 
 /// Returns the packet filter's rules.
 fn ruleset(hosts: &Hosts) -> String {
-    let mut list = hosts.net.host.command("nft");
-    list.args(["list", "ruleset"]);
-    success(list)
+    hosts.net.nft("list ruleset")
 }
 
 /// Returns the number of connections that the process has split so far.

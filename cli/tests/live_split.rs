@@ -296,9 +296,7 @@ fn live_translated_addresses_stay_translated_with_and_without_a_split() {
                       add chain inet filter in { type filter hook input priority 0 ; }; \
                       add rule inet filter in iifname up0 ct state established accept; \
                       add rule inet filter in iifname up0 meta l4proto tcp drop";
-    let mut nft = net.host.command("nft");
-    nft.arg(masquerade);
-    success(nft);
+    net.nft(masquerade);
     let listener = listen(&net.server, Routed::server(0, false, 80));
     let transfer = || {
         let to = listener.local_addr().unwrap();

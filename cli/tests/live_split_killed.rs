@@ -14,7 +14,6 @@ use common::kills::Kills;
 use common::live_with;
 use common::routed::{Routed, path};
 use common::transfer::{End, Transfer};
-use common::uc::success;
 
 /// Kills of the process, unless `UC_KILLS` is given.
 const KILLS: u64 = 50;
@@ -104,13 +103,6 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
     assert!(light.finish() > 100_000);
 }
 
-/// Runs nft(8) on the host.
-fn nft(net: &Routed, rules: &str) -> String {
-    let mut nft = net.host.command("nft");
-    nft.arg(rules);
-    success(nft)
-}
-
 #[test]
 fn live_ends_whose_resets_are_lost_or_not_taken_are_reset_by_their_next_packet() {
     if !live_with(&["ip", "nft"]) {
@@ -135,12 +127,11 @@ fn live_ends_whose_resets_are_lost_or_not_taken_are_reset_by_their_next_packet()
                 (name, std::thread::spawn(move || use_up(stream, true)))
             });
             let lose = "chain out { type filter hook output priority 0; meta l4proto tcp";
-            nft(
-                &net,
-                &format!("table inet lose {{ {lose} {match_rule} counter drop; }}; }}"),
-            );
+            net.nft(&format!(
+                "table inet lose {{ {lose} {match_rule} counter drop; }}; }}"
+            ));
             let losses = || {
-                let listed = nft(&net, "list table inet lose");
+                let listed = net.nft("list table inet lose");
                 let count = listed.split("counter packets ").nth(1).unwrap();
                 count.split(' ').next().unwrap().parse::<u64>().unwrap()
             };
@@ -151,7 +142,7 @@ fn live_ends_whose_resets_are_lost_or_not_taken_are_reset_by_their_next_packet()
             let case = format!("{lost} lost, IPv6: {is_ipv6}");
             assert!(losses() >= 2, "{case}");
             let healed = Instant::now();
-            nft(&net, "delete table inet lose");
+            net.nft("delete table inet lose");
             for (name, end) in ends {
                 let (how, when) = end.join().unwrap();
                 let is_reset = matches!(how, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);

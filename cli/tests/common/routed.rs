@@ -149,6 +149,13 @@ impl Routed {
         process
     }
 
+    /// Runs nft(8) on the host with this command; returns what it prints.
+    pub fn nft(&self, text: &str) -> String {
+        let mut nft = self.host.command("nft");
+        nft.arg(text);
+        success(nft)
+    }
+
     /// Returns a number of the running command's status.
     pub fn total(&self, name: &str) -> u64 {
         let text = success(self.uc(&["split", "--status", "--json"]));
