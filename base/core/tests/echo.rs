@@ -219,10 +219,15 @@ fn alpha(shares: impl Iterator<Item = f64>) -> Vec<f64> {
 /// A window of `window` segments has a run of marks of random place and length, and the guest
 /// acknowledges every second segment: what α does the sender compute, and what α would it with a
 /// receiver of RFC 8257?
+///
+/// What was echoed so far is at most one segment more than what was marked (an ACK for two tells of
+/// one mark), and at most one less (a marked segment waits for its ACK). So the two α differ by at
+/// most g · 2 / window at any time: the sum of g · (1 - g)ⁱ · dᵢ / window over differences dᵢ whose
+/// own sums stay within -1 and 1.
 #[test]
-fn through_the_echo_of_delayed_acks_alpha_is_within_a_twentieth_on_the_mean() {
+fn through_the_echo_of_delayed_acks_alpha_is_off_by_an_eighth_of_a_segment_at_most() {
     let strategy = (6u32..60, vec((0u32..60, 0u32..30), 300..301));
-    let worst = std::cell::Cell::new(0.0f64);
+    let relative_errors = std::cell::RefCell::new(Vec::new());
     for_all(200, &strategy, |(window, runs)| {
         let mut receiver = Receiver::new(consts::LAW_DCTCP, true);
         let (mut native, mut ours) = (Vec::new(), Vec::new());
@@ -241,11 +246,23 @@ fn through_the_echo_of_delayed_acks_alpha_is_within_a_twentieth_on_the_mean() {
             ours.push(f64::from(echoed) / f64::from(window));
         }
         let (native, ours) = (alpha(native.into_iter()), alpha(ours.into_iter()));
-        let error: f64 = native.iter().zip(&ours).map(|(a, b)| (a - b).abs()).sum();
-        let relative = error / native.iter().sum::<f64>();
-        worst.set(worst.get().max(relative));
-        prop_assert!(relative < 0.05, "window {}: {}", window, relative);
+        let errors: Vec<f64> = native
+            .iter()
+            .zip(&ours)
+            .map(|(a, b)| (a - b).abs())
+            .collect();
+        let (worst, bound) = (max(&errors), 2.0 / 16.0 / f64::from(window));
+        prop_assert!(worst < bound + 1e-9, "{} is above {}", worst, bound);
+        let relative = errors.iter().sum::<f64>() / native.iter().sum::<f64>();
+        relative_errors.borrow_mut().push(relative);
         Ok(())
     });
-    println!("worst mean error {:.2}%", 100.0 * worst.get());
+    let relative_errors = relative_errors.into_inner();
+    let mean = relative_errors.iter().sum::<f64>() / relative_errors.len() as f64;
+    println!("error in the mean of all cases {:.2} %", 100.0 * mean);
+    assert!(mean < 0.05, "{mean}");
+}
+
+fn max(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
 }
