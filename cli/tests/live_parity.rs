@@ -74,6 +74,12 @@ fn assert_losses(setup: Setup) {
     );
     let shown = || format!("{setup:?}, seed {SEED}: {} drops, {last:?}", flow.drops);
     assert!(!flow.negotiated_ecn, "{}", shown());
+    // The receiver acknowledges every second segment at least.
+    let gaps = flow.ack_gaps.as_ref().unwrap();
+    let acks = u64::from(gaps.iter().sum::<u32>());
+    let segments = last.delivered_bytes / u64::from(last.mss_bytes);
+    assert!(acks > segments / 3, "{acks} gaps; {}", shown());
+    assert!(acks < 2 * segments, "{acks} gaps; {}", shown());
     if setup.translated {
         assert_eq!((flow.drops, last.total_retransmits), (0, 0), "{}", shown());
         assert!(
@@ -82,6 +88,8 @@ fn assert_losses(setup: Setup) {
             record.counters
         );
         assert_eq!(flow.marks > 0, setup.server_wscale > 0, "{}", shown());
+        let waits: u32 = gaps.iter().skip(2).sum();
+        assert_eq!(waits, 0, "a timer's wait among {gaps:?}; {}", shown());
         // Nearly all of the payload capacity of 10 Mb/s.
         let most = u64::from(SECONDS) * 10_000_000 / 8;
         assert!(last.delivered_bytes > most * 8 / 10, "{}", shown());

@@ -237,7 +237,8 @@ pub enum Measure {
         name: String,
     },
     /// Number of gaps of at least `from` and less than `to` between ACKs that reached a sender of
-    /// group `of`, summed over its flows.
+    /// group `of`, summed over its flows. On real kernels and machines a packet of the receiver
+    /// counts as an ACK.
     AckGaps {
         /// Name of the case.
         case: String,
@@ -351,7 +352,6 @@ impl Measure {
             | Measure::Events { .. }
             | Measure::ClockJump { .. }
             | Measure::Rto { .. }
-            | Measure::AckGaps { .. }
             | Measure::PacketRtt { .. }
             | Measure::Alpha {
                 which: Alpha::Exact,

@@ -16,6 +16,7 @@
 //! - [`ports`]: the interface to port programs; [`home`], [`load`]: the interface to platforms of
 //!   guests.
 
+mod ack_gaps;
 pub mod clock;
 pub mod congestion;
 pub mod drill;

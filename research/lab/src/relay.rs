@@ -10,6 +10,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use uc_experiment::{LinkTotals, QueueSample};
 use uc_net::{DropReason, FlowCounts, HostId, LinkId, Nanos, Network, Packet, Sink, Star};
 
+use crate::ack_gaps::AckGaps;
 use crate::clock;
 use crate::error::LabError;
 use crate::flow::{FiveTuple, FlowTable};
@@ -33,6 +34,9 @@ pub struct WireReport {
     /// Drops and marks of each counted flow, both directions together; flows without any are
     /// absent.
     pub flows: HashMap<FiveTuple, FlowCounts>,
+    /// Gaps between the packets that each counted flow's receiver sent back, by the flow; times are
+    /// CLOCK_MONOTONIC.
+    pub ack_gaps: HashMap<FiveTuple, AckGaps>,
     /// Samples of the bottleneck's queue; times are CLOCK_MONOTONIC.
     pub queue: Vec<QueueSample>,
     /// Totals of every link, by name.
@@ -65,6 +69,8 @@ pub(crate) struct Relay<'a> {
 struct Exits {
     taps: Vec<Tap>,
     lateness: Lateness,
+    /// Gaps between the frames of counted flows' other direction, by its number.
+    ack_gaps: HashMap<u32, AckGaps>,
     refused_frames: u64,
     /// Frames dropped by any link although their ECN field was ECT or CE.
     dropped_ect_frames: u64,
@@ -94,6 +100,9 @@ impl Sink<Frame> for Exits {
         // The kernel behind the tap handles the frame within the call, up to its answer, so the
         // clock is read before.
         self.lateness.add(clock::now().since(due).0);
+        if let Some(gaps) = self.ack_gaps.get_mut(&frame.flow()) {
+            gaps.acknowledged(due);
+        }
         let host = host.0 as usize;
         let server = self.server();
         match &mut self.stalled {
@@ -119,9 +128,10 @@ impl<'a> Relay<'a> {
         watch(&poll, &setup.taps, &timer, stop)
             .map_err(|errno| LabError::resource("watch its taps", errno.into()))?;
         let mut flows = FlowTable::default();
+        let mut ack_gaps = HashMap::new();
         for &tuple in &setup.flows {
             flows.number(tuple);
-            flows.number(tuple.reversed());
+            ack_gaps.insert(flows.number(tuple.reversed()), AckGaps::default());
         }
         let hosts = setup
             .addresses
@@ -134,6 +144,7 @@ impl<'a> Relay<'a> {
             exits: Exits {
                 taps: setup.taps,
                 lateness: Lateness::default(),
+                ack_gaps,
                 refused_frames: 0,
                 dropped_ect_frames: 0,
                 failure: None,
@@ -310,6 +321,11 @@ impl<'a> Relay<'a> {
             (tuple, both)
         });
         let flows = flows.collect();
+        let mut ack_gaps = HashMap::new();
+        for &tuple in &self.counted {
+            let back = self.flows.number(tuple.reversed());
+            ack_gaps.extend(self.exits.ack_gaps.remove(&back).map(|gaps| (tuple, gaps)));
+        }
         let bottleneck = &self.star.topology.links()[self.star.bottleneck.0 as usize];
         let bottleneck = bottleneck.name.clone();
         let mut links = BTreeMap::new();
@@ -328,6 +344,7 @@ impl<'a> Relay<'a> {
         }
         WireReport {
             flows,
+            ack_gaps,
             queue: self.queue,
             links,
             bottleneck,

@@ -120,15 +120,19 @@ pub fn run_case_in(
         seed: repetition.seed,
         ..observed.record
     };
-    for (flow, tuple) in record.flows.iter_mut().zip(&observed.tuples) {
-        let counts = report.flows.get(tuple).copied().unwrap_or_default();
-        flow.drops = counts.dropped_packets;
-        flow.marks = counts.marked_packets;
-    }
     let (first_ns, last_ns) = (
         observed.started.0,
         observed.started.0 + experiment.duration.0,
     );
+    let measured = experiment.measured_ns();
+    let measured_ns = first_ns + measured.start..first_ns + measured.end;
+    for (flow, tuple) in record.flows.iter_mut().zip(&observed.tuples) {
+        let counts = report.flows.get(tuple).copied().unwrap_or_default();
+        flow.drops = counts.dropped_packets;
+        flow.marks = counts.marked_packets;
+        let gaps = report.ack_gaps.get(tuple);
+        flow.ack_gaps = gaps.map(|gaps| gaps.bins(&measured_ns));
+    }
     let within = report
         .queue
         .into_iter()
