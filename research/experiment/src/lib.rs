@@ -7,6 +7,7 @@
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
 //! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],
 //!   [`application`], [`sweep`], [`arm`]: the file; laws, parameters and starts are `uc_law`'s.
+//! - [`layout`]: the file's network in `uc_net`, for every backend.
 //! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
 //! - [`record`], [`histogram`], [`law_event`]: the results of one run.
 //! - [`measure`], [`values`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
@@ -33,6 +34,7 @@ pub mod hold;
 pub mod hypervisor;
 pub mod kept;
 pub mod law_event;
+pub mod layout;
 pub mod measure;
 pub mod measure_error;
 pub mod network;

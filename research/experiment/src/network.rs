@@ -58,6 +58,15 @@ impl Network {
         self.access_rate.unwrap_or(self.rate)
     }
 
+    /// Returns the rate of the link to a receiver.
+    pub fn receiver_rate(&self) -> BitsPerSec {
+        if self.topology.ends_in_bottleneck() {
+            self.rate
+        } else {
+            self.access_rate()
+        }
+    }
+
     /// Returns the random loss at the bottlenecks as `uc-net` describes it.
     pub fn fault_rules(&self) -> Vec<FaultRule> {
         let chance_ppm = (self.loss * 1e6).round() as u32;
@@ -178,6 +187,16 @@ impl Topology {
             Topology::LeafSpine { .. } => "leaf-spine",
             Topology::Switch { .. } => "switch",
             Topology::FatTree { .. } => "fat-tree",
+        }
+    }
+
+    /// Returns the number of receivers where guests have `hosts` hosts; 0 where hosts both send and
+    /// receive.
+    pub fn receivers(self, hosts: u32) -> u32 {
+        match self {
+            Topology::Star => 1,
+            Topology::Dumbbell | Topology::ParkingLot { .. } | Topology::LeafSpine { .. } => hosts,
+            Topology::Switch { .. } | Topology::FatTree { .. } => 0,
         }
     }
 

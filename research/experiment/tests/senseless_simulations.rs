@@ -3,7 +3,7 @@
 use crate::common::{SWEPT, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
-const SIMULATED: [(&str, &str, &str); 37] = [
+const SIMULATED: [(&str, &str, &str); 38] = [
     (
         "leaves = 3",
         "leaves = 1",
@@ -59,6 +59,11 @@ const SIMULATED: [(&str, &str, &str); 37] = [
         "from = 1",
         "host = \"h\"\nfrom = 1\n[[case.guests]]\nname = \"other\"\nstack = \"dc\"\nhost = \"h\"",
         "t.toml:28:1: case.0.guests.1.from: host `h` is at 1 already; a host is at one place",
+    ),
+    (
+        "from = 1",
+        "host = \"h\"\nto = 1\n[[case.guests]]\nname = \"other\"\nstack = \"dc\"\nhost = \"h\"",
+        "t.toml:28:1: case.0.guests.1.to: host `h` sends to a receiver at 1 already; a host has one",
     ),
     (
         "start = \"100ms\"",

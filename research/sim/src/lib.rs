@@ -12,8 +12,8 @@
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
 //!    that share a CPU core.
 //! 3. [`scenario`], [`app`], [`world`]: the flows' traffic.
-//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`],
-//!    [`plan`]: from an experiment to a scenario.
+//! 4. [`stack`], [`placement`], [`membership`], [`consolidation`], [`epochs`], [`plan`]:
+//!    from an experiment to a scenario; its network is laid out in `uc_experiment`.
 //! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record; [`capture`], `frame`: and to
 //!    the packets at its bottleneck.
 
@@ -33,7 +33,6 @@ pub mod hold;
 pub mod hosts;
 pub mod hypervisor;
 pub mod instruments;
-pub mod layout;
 pub mod membership;
 pub mod packet;
 pub mod packet_times;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use uc_experiment::layout::Place;
 use uc_experiment::{Application, Case, Experiment, Guests, Pattern, Topology};
 use uc_net::random::Stream;
 
 use crate::error::SimError;
-use crate::layout::Place;
 
 /// The hosts with guests, and the host of each guest.
 pub struct Placement {
@@ -27,11 +27,11 @@ impl Placement {
         let topology = experiment.network.topology;
         match topology.hosts() {
             Some(hosts) => Placement::by_pattern(hosts, case),
-            None => Placement::by_guest(topology, case),
+            None => Ok(Placement::by_guest(topology, case)),
         }
     }
 
-    fn by_guest(topology: Topology, case: &Case) -> Result<Placement, SimError> {
+    fn by_guest(topology: Topology, case: &Case) -> Placement {
         let mut places: Vec<Place> = Vec::new();
         let mut named: BTreeMap<&str, usize> = BTreeMap::new();
         let mut of_groups = Vec::new();
@@ -48,21 +48,11 @@ impl Placement {
                 if let Some(name) = group.host.as_deref() {
                     named.insert(name, host);
                 }
-                if places[host] != place {
-                    return Err(SimError::Unsupported {
-                        what: format!(
-                            "host {} of group {} sits elsewhere in another group",
-                            group.host.as_deref().unwrap_or_default(),
-                            group.name
-                        ),
-                        mend: "give the groups of a host the same `from` and `to`",
-                    });
-                }
                 of_group.push(host);
             }
             of_groups.push(of_group);
         }
-        Ok(Placement { places, of_groups })
+        Placement { places, of_groups }
     }
 
     fn by_pattern(hosts: u32, case: &Case) -> Result<Placement, SimError> {

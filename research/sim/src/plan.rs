@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use uc_core::watch::StartPolicy;
 use uc_core::{Policy, consts, dupack};
+use uc_experiment::layout::{Layout, layout};
 use uc_experiment::{
     Case, Dupack, Experiment, Guests, Hypervisor, Law, Parameters, Profile, Stack, StartLaw,
 };
@@ -17,7 +18,6 @@ use uc_net::{BitsPerSec, HostId, LinkId, Nanos, Node, Topology};
 use crate::consolidation::{Consolidator, Virtual, pvtcp_policy};
 use crate::epochs;
 use crate::error::SimError;
-use crate::layout::{Layout, layout};
 use crate::membership::Memberships;
 use crate::packet::FLOWS_MAX;
 use crate::placement::{Placement, receivers};

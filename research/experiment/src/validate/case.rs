@@ -65,10 +65,17 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         check_ends(&key, guests, experiment)?;
         check_pattern(&key, guests, experiment.network.topology)?;
         if let Some(host) = &guests.host {
-            let (from, _) = guests.ends(experiment.network.topology);
-            let first = *hosts.entry(host).or_insert(from);
-            ensure(first == from, &format!("{key}.from"), || {
-                format!("host `{host}` is at {first} already; a host is at one place")
+            let (from, to) = guests.ends(experiment.network.topology);
+            let first = *hosts.entry(host).or_insert((from, to));
+            ensure(first.0 == from, &format!("{key}.from"), || {
+                format!(
+                    "host `{host}` is at {} already; a host is at one place",
+                    first.0
+                )
+            })?;
+            ensure(first.1 == to, &format!("{key}.to"), || {
+                let place = first.1;
+                format!("host `{host}` sends to a receiver at {place} already; a host has one")
             })?;
         }
         guests_sum = guests_sum.saturating_add(guests.count);

@@ -44,11 +44,7 @@ pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
 /// pacing slots.
 pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
     let shared = network.topology.ends_in_bottleneck();
-    let rate = if shared {
-        network.rate
-    } else {
-        network.access_rate()
-    };
+    let rate = network.receiver_rate();
     let mut watched: Option<&Guests> = None;
     for (i, guests) in case.guests.iter().enumerate() {
         if guests.start_law.is_none() {

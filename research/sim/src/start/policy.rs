@@ -7,13 +7,8 @@ use uc_law::{Watch, watch_policy};
 /// Returns the core's policy for the start `watch`. Pacing slots come at the rate of the link to a
 /// receiver.
 pub fn start_policy(watch: &Watch, network: &Network) -> StartPolicy {
-    let last_link = if network.topology.ends_in_bottleneck() {
-        network.rate
-    } else {
-        network.access_rate()
-    };
     let usual = StartPolicy {
-        pace_bytes_per_s: last_link.0 / 8,
+        pace_bytes_per_s: network.receiver_rate().0 / 8,
         ..StartPolicy::usual()
     };
     watch_policy(watch, &usual)

@@ -1,12 +1,12 @@
-//! Construction of an experiment's network in `uc-net`, with the guests' hosts at their switches.
+//! Construction of an experiment's network in `uc-net`, with the guests' hosts at their switches: the
+//! same for the simulator and for real kernels.
 
-use uc_experiment::{Network, Topology};
 use uc_net::{
-    Dumbbell, FatTree, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec,
-    SingleSwitch, Star,
+    Dumbbell, FatTree, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, NetError, ParkingLot,
+    QueueSpec, SingleSwitch, Star,
 };
 
-use crate::error::SimError;
+use crate::network::{Network, Topology};
 
 /// Limit of a queue that never fills: DropTail, larger than the senders' own windows can ever
 /// reach.
@@ -41,8 +41,8 @@ pub struct Layout {
 /// Builds `network` with hosts in these places.
 ///
 /// # Errors
-/// [`SimError::Network`] for values that `uc-net` refuses.
-pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
+/// [`NetError`] for values that `uc-net` refuses, and for a switch that the topology lacks.
+pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
     let delay = network.delay;
     let ample = QueueSpec::DropTail { limit: AMPLE };
     let access = LinkSpec {
@@ -130,7 +130,7 @@ struct Crowds {
 }
 
 impl Crowds {
-    fn new(places: &[Place], switches: u32) -> Result<Crowds, SimError> {
+    fn new(places: &[Place], switches: u32) -> Result<Crowds, NetError> {
         let mut crowds = Crowds {
             hosts_at: vec![0; switches as usize],
             guests: Vec::new(),
@@ -145,12 +145,10 @@ impl Crowds {
         Ok(crowds)
     }
 
-    fn add(&mut self, switch: u32) -> Result<(usize, usize), SimError> {
-        let switches = self.hosts_at.len();
+    fn add(&mut self, switch: u32) -> Result<(usize, usize), NetError> {
         let Some(count) = self.hosts_at.get_mut(switch as usize) else {
-            return Err(SimError::Unsupported {
-                what: format!("a group at switch {switch} of a network of {switches}"),
-                mend: "give `from` and `to` numbers of switches or leaves that there are, from 0",
+            return Err(NetError::UnknownNode {
+                node: format!("switch {switch}"),
             });
         };
         *count += 1;
@@ -202,9 +200,9 @@ fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uc_experiment::{Bytes, Family, Queue};
-    use uc_net::BitsPerSec;
-    use uc_net::Node;
+    use crate::network::{Family, Queue};
+    use uc_net::{BitsPerSec, Node};
+    use uc_words::Bytes;
 
     fn network(topology: Topology) -> Network {
         Network {
