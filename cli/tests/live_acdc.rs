@@ -76,7 +76,7 @@ impl Seen {
 fn files_of(lab: &Lab, folder: &Path) -> [Capture; 3] {
     [
         Capture::start(&lab.wiring.guests[0], "eth0", folder),
-        Capture::start(&lab.wiring.server, "eth0", folder),
+        Capture::start(&lab.wiring.servers[0], "eth0", folder),
         Capture::start(&lab.wiring.hosts, "up0", folder),
     ]
 }
@@ -100,8 +100,8 @@ fn observe(family: &str, case: &str) -> Seen {
     let mut ports = LivePorts::default();
     lab.attach(&plan, &mut ports).unwrap();
     complete_checksums(&lab.wiring.guests[0], "eth0");
-    complete_checksums(&lab.wiring.server, "eth0");
-    answer_each_segment_of_a_backlog(&lab.wiring.server);
+    complete_checksums(&lab.wiring.servers[0], "eth0");
+    answer_each_segment_of_a_backlog(&lab.wiring.servers[0]);
     let folder = tempfile::tempdir().unwrap();
     let captures = files_of(&lab, folder.path());
     let traffic = Traffic::start(&plan, &lab.wiring, 1).unwrap();
@@ -119,7 +119,7 @@ fn observe(family: &str, case: &str) -> Seen {
     drop(traffic);
     let files = Capture::finish(captures);
     let report = lab.finish().unwrap();
-    let marked_packets = report.links[&report.bottleneck].marked_packets;
+    let marked_packets = report.links[&report.bottlenecks[0]].marked_packets;
     Seen {
         files,
         _folder: folder,

@@ -51,7 +51,11 @@ fn start(plan: &Plan, lab: &Lab, guest: usize, number: u16) -> Transfer {
     let from = plan.guests[guest].address;
     Transfer::start(
         end(&lab.wiring.guests[guest], from, 40_000 + number),
-        end(&lab.wiring.server, plan.server.address, 5001 + number),
+        end(
+            &lab.wiring.servers[0],
+            plan.servers[0].address,
+            5001 + number,
+        ),
     )
 }
 
@@ -140,7 +144,7 @@ fn live_coupled_guests_with_one_and_four_flows_share_equally() {
         let group = only_group(&listing);
         assert_eq!(
             group["remote"],
-            plan.server.address.to_string(),
+            plan.servers[0].address.to_string(),
             "{listing}"
         );
         let of_guests = group["guests"].as_array().unwrap();
@@ -210,7 +214,7 @@ fn live_a_detached_port_leaves_its_group_and_every_connection_lives_on() {
         let seen = counted(&sandbox, &lab, 4);
         let share = |port: u16| {
             let mut rows = seen["flows"].as_array().unwrap().iter();
-            let remote = SocketAddr::new(plan.server.address, port).to_string();
+            let remote = SocketAddr::new(plan.servers[0].address, port).to_string();
             let row = rows.find(|row| row["remote"] == remote);
             row.unwrap_or_else(|| panic!("{remote}: {seen}"))["share_bytes"]
                 .as_f64()

@@ -246,17 +246,17 @@ fn toward_a_classic_receiver(echo: u32) -> (Echoed, Flow, u64) {
         ..policy
     };
     let translation = Translation::attach_with(&plan, &lab.wiring.hosts, 64, change);
-    complete_checksums(&lab.wiring.server, "eth0");
+    complete_checksums(&lab.wiring.servers[0], "eth0");
     complete_checksums(&lab.wiring.guests[0], "eth0");
     let folder = tempfile::tempdir().unwrap();
-    let capture = Capture::start(&lab.wiring.server, "eth0", folder.path());
+    let capture = Capture::start(&lab.wiring.servers[0], "eth0", folder.path());
     let from = End {
         namespace: &lab.wiring.guests[0],
         address: SocketAddr::new(plan.guests[0].address, SENDER_PORT),
     };
     let to = End {
-        namespace: &lab.wiring.server,
-        address: SocketAddr::new(plan.server.address, RECEIVER_PORT),
+        namespace: &lab.wiring.servers[0],
+        address: SocketAddr::new(plan.servers[0].address, RECEIVER_PORT),
     };
     let transfer = Transfer::start(from, to);
     std::thread::sleep(Duration::from_secs(SECONDS));

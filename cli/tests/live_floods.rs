@@ -39,7 +39,7 @@ fn v4(address: IpAddr) -> Ipv4Addr {
 fn syn_of_guest(plan: &Plan, number: u32) -> Vec<u8> {
     let source = v4(plan.guests[0].address);
     let mut frame = Vec::new();
-    PacketBuilder::ethernet2(plan.guests[0].mac, plan.server.mac)
+    PacketBuilder::ethernet2(plan.guests[0].mac, plan.servers[0].mac)
         .ipv4(source.octets(), NOBODY.octets(), 64)
         .tcp(10_000 + number as u16, 80, number, 64_000)
         .syn()
@@ -55,7 +55,7 @@ fn syn_of_stranger(plan: &Plan, number: u32) -> Vec<u8> {
     let mut frame = Vec::new();
     // every other SYN is to a closed port
     let port = OPEN_PORT + (number % 2) as u16;
-    PacketBuilder::ethernet2(plan.server.mac, plan.guests[0].mac)
+    PacketBuilder::ethernet2(plan.servers[0].mac, plan.guests[0].mac)
         .ipv4(NOBODY.octets(), guest.octets(), 64)
         .tcp(10_000 + (number / 2) as u16, port, number, 64_000)
         .syn()
@@ -107,7 +107,10 @@ fn pause_after_burst(number: u32) {
 }
 
 fn add_neighbour(plan: &Plan, lab: &Lab) {
-    let mac = plan.server.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let mac = plan.servers[0]
+        .mac
+        .map(|byte| format!("{byte:02x}"))
+        .join(":");
     let mut command = lab.wiring.guests[0].command(uc_lab::need::program("ip").unwrap());
     command.args([
         "neigh",
@@ -144,7 +147,7 @@ fn live_floods_of_syns_and_datagrams_leave_room_and_the_flow_in_the_table_stays_
             address: SocketAddr::new(address, port),
         };
         let from = |port| end(&lab.wiring.guests[1], plan.guests[1].address, port);
-        let to = |port| end(&lab.wiring.server, plan.server.address, port);
+        let to = |port| end(&lab.wiring.servers[0], plan.servers[0].address, port);
         let (source, destination) = (from(40_000).address, to(5001).address);
         let transfer = Transfer::start(from(40_000), to(5001));
         std::thread::sleep(Duration::from_millis(500));
@@ -226,8 +229,8 @@ fn live_connections_of_a_neighbour_are_translated_while_a_guest_and_strangers_fl
         address: SocketAddr::new(plan.guests[1].address, port),
     };
     let server = |port| End {
-        namespace: &lab.wiring.server,
-        address: SocketAddr::new(plan.server.address, port),
+        namespace: &lab.wiring.servers[0],
+        address: SocketAddr::new(plan.servers[0].address, port),
     };
     let port = &plan.guests[1].port;
     let was = connection(neighbour(0), server(4999));
@@ -238,7 +241,7 @@ fn live_connections_of_a_neighbour_are_translated_while_a_guest_and_strangers_fl
     assert!(is_translated(was.0, was.1));
 
     let stop = AtomicBool::new(false);
-    let (by_guest, by_strangers) = (&lab.wiring.guests[0], &lab.wiring.server);
+    let (by_guest, by_strangers) = (&lab.wiring.guests[0], &lab.wiring.servers[0]);
     let (by_guest, by_strangers) = (frame_socket(by_guest), frame_socket(by_strangers));
     let goes_on = || !stop.load(Ordering::Relaxed);
     let translated = std::thread::scope(|scope| {

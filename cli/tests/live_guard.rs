@@ -50,8 +50,8 @@ fn transfer(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
         address: SocketAddr::new(plan.guests[index].address, 40_000),
     };
     let to = End {
-        namespace: &lab.wiring.server,
-        address: SocketAddr::new(plan.server.address, 5001 + number),
+        namespace: &lab.wiring.servers[0],
+        address: SocketAddr::new(plan.servers[0].address, 5001 + number),
     };
     Transfer::start(from, to)
 }

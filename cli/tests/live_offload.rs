@@ -26,11 +26,11 @@ fn super_segments_are_translated(family: &str) {
         namespace,
         address: SocketAddr::new(address, port),
     };
-    let (sender, receiver) = (&lab.wiring.guests[0], &lab.wiring.server);
+    let (sender, receiver) = (&lab.wiring.guests[0], &lab.wiring.servers[0]);
     let mut transfers = Vec::new();
     for flow in 0..FLOWS {
         let from = end(sender, plan.guests[0].address, 40_000 + flow);
-        let to = end(receiver, plan.server.address, 5001 + flow);
+        let to = end(receiver, plan.servers[0].address, 5001 + flow);
         transfers.push(Transfer::start(from, to));
     }
     std::thread::sleep(Duration::from_millis(2000));
@@ -51,7 +51,7 @@ fn super_segments_are_translated(family: &str) {
         "{family}: {packets} packets, {bytes} bytes"
     );
     // And toward the guest, whose interface completes no checksum either.
-    let from = end(receiver, plan.server.address, 6000);
+    let from = end(receiver, plan.servers[0].address, 6000);
     let back = Transfer::start(from, end(sender, plan.guests[0].address, 6001));
     std::thread::sleep(Duration::from_millis(700));
     assert!(back.finish() > 1_000_000, "{family}");

@@ -56,9 +56,9 @@ fn set_traffic_class(socket: &UdpSocket, class: i32) {
 /// Exchanges datagrams of every size and traffic class with the server, which echoes them.
 fn exchange_datagrams(plan: &Plan, lab: &Lab) -> usize {
     let guest = SocketAddr::new(plan.guests[0].address, 7000);
-    let server = SocketAddr::new(plan.server.address, 7001);
+    let server = SocketAddr::new(plan.servers[0].address, 7001);
     let near = datagram_socket(&lab.wiring.guests[0], guest);
-    let far = datagram_socket(&lab.wiring.server, server);
+    let far = datagram_socket(&lab.wiring.servers[0], server);
     let mut buffer = [0; 8192];
     for class in TRAFFIC_CLASSES {
         set_traffic_class(&near, class);
@@ -92,7 +92,11 @@ fn ping(plan: &Plan, lab: &Lab) -> usize {
         for size in SIZES {
             let mut command = lab.wiring.guests[0].command("ping");
             command.args(["-c", "1", "-W", "5", "-p", "a5", "-Q", &class.to_string()]);
-            command.args(["-s", &size.to_string(), &plan.server.address.to_string()]);
+            command.args([
+                "-s",
+                &size.to_string(),
+                &plan.servers[0].address.to_string(),
+            ]);
             let output = command.output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(
@@ -109,7 +113,7 @@ fn other_protocols_pass(family: &str) {
     let network = format!("{AMPLE}\nfamily = \"{family}\"");
     let (plan, lab) = build(&experiment(1, &network, &text, STACKS));
     let translation = Translation::attach(&plan, &lab.wiring.hosts, 64);
-    complete_checksums(&lab.wiring.server, "eth0");
+    complete_checksums(&lab.wiring.servers[0], "eth0");
     complete_checksums(&lab.wiring.guests[0], "eth0");
     let folder = tempfile::tempdir().unwrap();
     let guest_side = Capture::start(&lab.wiring.hosts, &plan.guests[0].port, folder.path());
@@ -182,7 +186,7 @@ fn passes_as(stack: &str, server: &str, protocol: i32, reason: Reason) {
         address: SocketAddr::new(address, port),
     };
     let from = end(&lab.wiring.guests[0], plan.guests[0].address, 40_000);
-    let to = end(&lab.wiring.server, plan.server.address, 5001);
+    let to = end(&lab.wiring.servers[0], plan.servers[0].address, 5001);
     let transfer = Transfer::start_with(from, to, protocol);
     std::thread::sleep(Duration::from_secs(1));
     let is_tcp = protocol == libc::IPPROTO_TCP;

@@ -37,8 +37,8 @@ fn ends<'a>(plan: &Plan, lab: &'a Lab) -> (End<'a>, End<'a>) {
         address: SocketAddr::new(plan.guests[0].address, GUEST_PORT),
     };
     let remote = End {
-        namespace: &lab.wiring.server,
-        address: SocketAddr::new(plan.server.address, REMOTE_PORT),
+        namespace: &lab.wiring.servers[0],
+        address: SocketAddr::new(plan.servers[0].address, REMOTE_PORT),
     };
     (guest, remote)
 }
@@ -152,13 +152,13 @@ fn live_a_forged_reset_and_then_a_forged_syn_end_no_translation() {
     let transfer = Transfer::start(guest, remote);
     std::thread::sleep(Duration::from_millis(1500));
     let before = flow(&plan, &translation, guest, remote);
-    let socket = frame_socket(&lab.wiring.server);
+    let socket = frame_socket(&lab.wiring.servers[0]);
     let (IpAddr::V4(source), IpAddr::V4(to)) = (remote.address.ip(), guest.address.ip()) else {
         panic!("an IPv4 plan");
     };
     for number in 0..50u32 {
         let forged = |is_reset: bool| {
-            let builder = PacketBuilder::ethernet2(plan.server.mac, plan.guests[0].mac)
+            let builder = PacketBuilder::ethernet2(plan.servers[0].mac, plan.guests[0].mac)
                 .ipv4(source.octets(), to.octets(), 64)
                 .tcp(REMOTE_PORT, GUEST_PORT, number << 24, 64_000);
             let builder = if is_reset {

@@ -38,7 +38,11 @@ fn start(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
             plan.guests[0].address,
             40_000 + number,
         ),
-        end(&lab.wiring.server, plan.server.address, 5001 + number),
+        end(
+            &lab.wiring.servers[0],
+            plan.servers[0].address,
+            5001 + number,
+        ),
     )
 }
 
@@ -59,7 +63,7 @@ fn parts(transfers: &[Transfer], during: Duration) -> (Vec<f64>, f64) {
 /// Returns the shares of the port's flows by the number of their transfer.
 fn shares(plan: &Plan, listing: &Value, count: u16) -> Vec<f64> {
     let share = |number: u16| {
-        let remote = SocketAddr::new(plan.server.address, 5001 + number).to_string();
+        let remote = SocketAddr::new(plan.servers[0].address, 5001 + number).to_string();
         let mut rows = listing["flows"].as_array().unwrap().iter();
         let row = rows.find(|row| row["remote"] == remote);
         row.unwrap_or_else(|| panic!("{remote}: {listing}"))["share_bytes"]

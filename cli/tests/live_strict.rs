@@ -51,8 +51,8 @@ impl Bench {
 
     fn remote(&self) -> End<'_> {
         End {
-            namespace: &self.lab.wiring.server,
-            address: SocketAddr::new(self.plan.server.address, REMOTE_PORT),
+            namespace: &self.lab.wiring.servers[0],
+            address: SocketAddr::new(self.plan.servers[0].address, REMOTE_PORT),
         }
     }
 
@@ -74,7 +74,7 @@ impl Bench {
         let (IpAddr::V4(source), IpAddr::V4(to)) = (guest.ip(), remote.ip()) else {
             panic!("an IPv4 plan");
         };
-        let builder = PacketBuilder::ethernet2(self.plan.guests[0].mac, self.plan.server.mac)
+        let builder = PacketBuilder::ethernet2(self.plan.guests[0].mac, self.plan.servers[0].mac)
             .ipv4(source.octets(), to.octets(), header.ttl)
             .tcp(GUEST_PORT, REMOTE_PORT, header.seq, 64_000);
         let builder = match header.ack {

@@ -17,8 +17,8 @@ fn kernels_values_under(law: &str) {
     let (plan, lab) = one_guest(DROPS);
     let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
     success(sandbox.uc(hosts, &["attach", PORT, "--law", law]));
-    let address = SocketAddr::new(plan.server.address, 5001);
-    let ends = rested(&lab.wiring.guests[0], &lab.wiring.server, address);
+    let address = SocketAddr::new(plan.servers[0].address, 5001);
+    let ends = rested(&lab.wiring.guests[0], &lab.wiring.servers[0], address);
     let seen = || -> Value {
         let text = success(sandbox.uc(hosts, &["flows", "--truth", "--json"]));
         serde_json::from_str(&text).unwrap()

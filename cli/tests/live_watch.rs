@@ -30,20 +30,20 @@ const LONG: &str = "rate = \"100Mbit\"\ndelay = \"2ms\"\n\
 fn lab(network: &str) -> (Plan, Lab) {
     let guests = format!("receiver_law = \"pass\"\n{}", guest("legacy", "legacy", ""));
     let (plan, lab) = build(&experiment(1, network, &guests, STACKS));
-    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+    for namespace in [&lab.wiring.guests[0], &lab.wiring.servers[0]] {
         complete_checksums(namespace, "eth0");
     }
     (plan, lab)
 }
 
 fn listener(plan: &Plan, lab: &Lab) -> TcpListener {
-    let address = SocketAddr::new(plan.server.address, PORT);
+    let address = SocketAddr::new(plan.servers[0].address, PORT);
     let listen = || TcpListener::bind(address).unwrap();
-    lab.wiring.server.enter(listen).unwrap()
+    lab.wiring.servers[0].enter(listen).unwrap()
 }
 
 fn connect(plan: &Plan, guest: &Namespace) -> TcpStream {
-    let address = SocketAddr::new(plan.server.address, PORT);
+    let address = SocketAddr::new(plan.servers[0].address, PORT);
     guest
         .enter(|| TcpStream::connect(address).unwrap())
         .unwrap()
@@ -131,7 +131,7 @@ fn probes_go_ahead(family: &str) {
     let folder = tempfile::tempdir().unwrap();
     let captures = [
         Capture::start(hosts, "up0", folder.path()),
-        Capture::start(&lab.wiring.server, "eth0", folder.path()),
+        Capture::start(&lab.wiring.servers[0], "eth0", folder.path()),
     ];
     let arguments = ["--data", "client", "--span", "20ms", "--idle", "3600s"];
     let watcher = Watcher::start(hosts, &["port0", "port1"], &arguments);
@@ -161,7 +161,7 @@ fn probes_go_ahead(family: &str) {
     let syn_ack = first(&segments, SYN | ACK);
     assert_eq!(u32::from(syn_ack.window) % 10, 0, "{family}: {syn_ack:?}");
     assert!(seen.count("window") >= 2, "{family}: {}", seen.all());
-    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+    for namespace in [&lab.wiring.guests[0], &lab.wiring.servers[0]] {
         assert_eq!(tcp_counter(namespace, "RetransSegs"), 0, "{family}");
         assert_eq!(tcp_counter(namespace, "InCsumErrors"), 0, "{family}");
     }
@@ -245,7 +245,7 @@ fn live_a_sending_server_keeps_the_window_that_its_clients_host_sets() {
                 "{segment:?} × {scale}"
             );
         }
-        for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+        for namespace in [&lab.wiring.guests[0], &lab.wiring.servers[0]] {
             assert_eq!(tcp_counter(namespace, "RetransSegs"), 0);
         }
     });
@@ -331,7 +331,7 @@ fn live_probes_forged_by_a_guest_are_counted_and_change_nothing() {
         let listener = listener(&plan, &lab);
         let hosts = &lab.wiring.hosts;
         let folder = tempfile::tempdir().unwrap();
-        let capture = Capture::start(&lab.wiring.server, "eth0", folder.path());
+        let capture = Capture::start(&lab.wiring.servers[0], "eth0", folder.path());
         let watcher = Watcher::start(hosts, &["port0", "port1"], &["--data", "client"]);
         let forger = raw_socket(&lab.wiring.guests[0], libc::AF_INET, libc::SOCK_RAW, 253);
         let mut forged = vec![
@@ -367,7 +367,7 @@ fn live_probes_forged_by_a_guest_are_counted_and_change_nothing() {
 
 fn send_to(socket: &impl AsRawFd, plan: &Plan, bytes: &[u8]) {
     use nix::sys::socket::{MsgFlags, SockaddrStorage, sendto};
-    let to = SockaddrStorage::from(SocketAddr::new(plan.server.address, 0));
+    let to = SockaddrStorage::from(SocketAddr::new(plan.servers[0].address, 0));
     loop {
         match sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::empty()) {
             Ok(sent) => return assert_eq!(sent, bytes.len()),

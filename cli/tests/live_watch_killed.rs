@@ -54,9 +54,9 @@ fn lab() -> (Plan, Lab) {
 /// Opens connections one after the other in each of some threads, until `stop` is set; each must
 /// connect. Returns their number.
 fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
-    let address = SocketAddr::new(plan.server.address, PORT);
+    let address = SocketAddr::new(plan.servers[0].address, PORT);
     let listen = || TcpListener::bind(address).unwrap();
-    let listener = lab.wiring.server.enter(listen).unwrap();
+    let listener = lab.wiring.servers[0].enter(listen).unwrap();
     let made = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -84,7 +84,7 @@ fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
 /// Returns the retransmissions of the guest (its SYN was lost or late) and of the server (its
 /// SYN-ACK was, or it received a copy of a SYN).
 fn retransmissions(lab: &Lab) -> [u64; 2] {
-    [&lab.wiring.guests[0], &lab.wiring.server]
+    [&lab.wiring.guests[0], &lab.wiring.servers[0]]
         .map(|namespace| tcp_counter(namespace, "RetransSegs"))
 }
 

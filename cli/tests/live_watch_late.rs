@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_micros(800);
 fn lab() -> (Plan, Lab) {
     let guests = format!("receiver_law = \"pass\"\n{}", guest("legacy", "legacy", ""));
     let (plan, lab) = build(&experiment(1, NETWORK, &guests, STACKS));
-    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+    for namespace in [&lab.wiring.guests[0], &lab.wiring.servers[0]] {
         complete_checksums(namespace, "eth0");
     }
     (plan, lab)
@@ -49,15 +49,15 @@ fn flood(socket: &UdpSocket, stop: &AtomicBool) {
 /// Opens one connection while a queue grows in front of it. Returns what the hosts counted.
 fn connect_into_a_growing_queue(late: &str) -> Seen {
     let (plan, lab) = lab();
-    let (guest, server) = (&lab.wiring.guests[0], &lab.wiring.server);
-    let address = SocketAddr::new(plan.server.address, PORT);
+    let (guest, server) = (&lab.wiring.guests[0], &lab.wiring.servers[0]);
+    let address = SocketAddr::new(plan.servers[0].address, PORT);
     let listener = server
         .enter(|| TcpListener::bind(address).unwrap())
         .unwrap();
     let any = SocketAddr::new(plan.guests[0].address, 0);
     let socket = guest.enter(|| UdpSocket::bind(any).unwrap()).unwrap();
     socket
-        .connect(SocketAddr::new(plan.server.address, 9))
+        .connect(SocketAddr::new(plan.servers[0].address, 9))
         .unwrap();
     let arguments = ["--data", "client", "--span", "50ms", "--late", late];
     let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &arguments);

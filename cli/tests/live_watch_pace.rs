@@ -38,8 +38,8 @@ fn complaints(plan: &Plan, lab: &Lab, options: &[&str]) -> String {
         let line = said.next().unwrap().unwrap();
         assert!(line.starts_with(&format!("{port}: watched")), "{line}");
     }
-    let address = SocketAddr::new(plan.server.address, PORT);
-    let listener = lab.wiring.server.enter(|| TcpListener::bind(address));
+    let address = SocketAddr::new(plan.servers[0].address, PORT);
+    let listener = lab.wiring.servers[0].enter(|| TcpListener::bind(address));
     let connect = || TcpStream::connect(address).unwrap();
     let guest = &lab.wiring.guests[0];
     transfer::exchange(&listener.unwrap().unwrap(), || {

@@ -31,7 +31,7 @@ struct Seen {
 
 /// Runs `transfer` between two captures.
 fn watch(plan: &Plan, wiring: &Wiring, transfer: impl FnOnce()) -> Seen {
-    complete_checksums(&wiring.server, "eth0");
+    complete_checksums(&wiring.servers[0], "eth0");
     complete_checksums(&wiring.guests[0], "eth0");
     let folder = tempfile::tempdir().unwrap();
     // The capture on a port is before the program for the guest's packets, and after it for packets
@@ -53,8 +53,8 @@ fn ends<'a>(plan: &Plan, wiring: &'a Wiring) -> (End<'a>, End<'a>) {
         address: SocketAddr::new(plan.guests[0].address, GUEST_PORT),
     };
     let server = End {
-        namespace: &wiring.server,
-        address: SocketAddr::new(plan.server.address, SERVER_PORT),
+        namespace: &wiring.servers[0],
+        address: SocketAddr::new(plan.servers[0].address, SERVER_PORT),
     };
     (guest, server)
 }

@@ -30,7 +30,7 @@ pub fn build_towards_guest(experiment: &Experiment) -> (Plan, Wiring, Wire) {
 /// the server's change places.
 pub fn build_towards_host(experiment: &Experiment, host: usize) -> (Plan, Wiring, Wire) {
     let plan = Plan::new(experiment, &experiment.cases[0]).unwrap();
-    let server = plan.server_host();
+    let server = plan.servers[0].host;
     let mut wiring = Wiring::build(&plan).unwrap();
     let taps = std::mem::take(&mut wiring.taps);
     let interval = Duration::from_millis(10);

@@ -43,7 +43,11 @@ pub fn start(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
     );
     Transfer::start(
         from,
-        end(&lab.wiring.server, plan.server.address, 5001 + number),
+        end(
+            &lab.wiring.servers[0],
+            plan.servers[0].address,
+            5001 + number,
+        ),
     )
 }
 

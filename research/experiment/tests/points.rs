@@ -224,15 +224,8 @@ fn unsuited(arm: Arm, from: &str, to: &str) -> String {
 #[test]
 fn a_backend_refuses_keys_that_only_others_support() {
     let rate = "rate = \"10Mbit\"";
-    let dumbbell = "topology = \"dumbbell\"\nrate = \"10Mbit\"";
     let offload = "offload = true\nrate = \"10Mbit\"";
     let cases = [
-        (
-            Arm::Live,
-            rate,
-            dumbbell,
-            "8:12: network.topology: a dumbbell",
-        ),
         (
             Arm::Live,
             rate,
@@ -286,7 +279,7 @@ fn a_backend_refuses_keys_that_only_others_support() {
     coupled.suits(Arm::Sim).expect("suits");
     let error = coupled
         .suits(Arm::Live)
-        .expect_err("has one server")
+        .expect_err("has two groups")
         .to_string();
     let group = "case.0.guests.1.coupling.group: a second coupled group beside `one`";
     assert!(error.contains(group), "{error}");
@@ -300,6 +293,50 @@ fn a_backend_refuses_keys_that_only_others_support() {
         "t.toml:3:8: arms: not to be run on live; run it with --on sim"
     );
     swept().suits(Arm::Sim).expect("suits");
+}
+
+/// Checks that `topology` suits the live backend, and that with `to` for `from` it does not; returns
+/// why.
+fn unsuited_live(topology: &str, from: &str, to: &str) -> String {
+    let shaped = GOOD.replacen("[network]", &format!("[network]\ntopology = {topology}"), 1);
+    let read = |text: &str| {
+        let read = Experiment::from_str("t.toml", text).expect("reads");
+        read.validate().unwrap_or_else(|error| panic!("{error}"));
+        read
+    };
+    read(&shaped).suits(Arm::Live).expect("suits");
+    let told = read(&shaped).suits(Arm::Vm).expect_err("is not a star");
+    let part = "is for sim and live only; run it with --on sim|live";
+    assert!(told.to_string().ends_with(part), "{told}");
+    let error = read(&shaped.replacen(from, to, 1)).suits(Arm::Live);
+    error.expect_err("does not suit").to_string()
+}
+
+#[test]
+fn the_live_backend_refuses_what_several_receivers_do_not_allow() {
+    let row = "{ parking-lot = { hops = 3 } }";
+    let stalls = "name = \"mixed\"
+receiver_hypervisor = { vms = 2, slice = \"10ms\" }";
+    let told = unsuited_live("\"dumbbell\"", "count = 9", ONE_COUPLED);
+    let part = "case.0.guests.0.coupling: coupling by the guests' own TCP of flows to several \
+                receivers is for sim only";
+    assert!(told.contains(part), "{told}");
+    let told = unsuited_live(row, "name = \"mixed\"", stalls);
+    let part = "case.0.receiver_hypervisor: a hypervisor of several receivers is for sim only";
+    assert!(told.contains(part), "{told}");
+    let told = unsuited_live(
+        "{ leaf-spine = { leaves = 2, spines = 2 } }",
+        "count = 9",
+        "count = 125",
+    );
+    let part = "a case of more than 251 guests and receivers, here 252, is for sim only";
+    assert!(told.contains(part), "{told}");
+    let switch = "{ switch = { hosts = 12 } }";
+    let text = GOOD.replacen("[network]", &format!("[network]\ntopology = {switch}"), 1);
+    let error = Experiment::from_str("t.toml", &text).expect("reads");
+    let told = error.suits(Arm::Live).expect_err("sends and receives");
+    let part = "a switch, whose hosts both send and receive, is for sim only; run it with --on sim";
+    assert!(told.to_string().ends_with(part), "{told}");
 }
 
 #[test]
@@ -340,11 +377,11 @@ fn a_backend_can_refuse_a_single_point() {
     let experiment = Experiment::from_str("t.toml", &text).expect("reads");
     experiment.validate().expect("makes sense");
     let error = experiment
-        .suits(Arm::Live)
+        .suits(Arm::Vm)
         .expect_err("one is a dumbbell")
         .to_string();
     assert_eq!(
         error,
-        "t.toml:45:39: network.topology: a dumbbell is for sim only; run it with --on sim"
+        "t.toml:45:39: network.topology: a dumbbell is for sim and live only; run it with --on sim|live"
     );
 }

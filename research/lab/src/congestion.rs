@@ -33,7 +33,7 @@ impl CongestionControls {
     /// [`LabError::Guest`] when one can't be loaded.
     pub fn prepare(plan: &Plan) -> Result<Self, LabError> {
         let guests = plan.guests.iter().map(|guest| &guest.stack);
-        let stacks = guests.chain([&plan.server.stack]);
+        let stacks = guests.chain(plan.servers.iter().map(|server| &server.stack));
         let mut named: Vec<_> = stacks.map(|stack| &stack.congestion_control[..]).collect();
         if plan.guests.iter().any(Guest::couples) {
             named.push(CTRLTCP);

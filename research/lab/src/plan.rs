@@ -1,20 +1,22 @@
 //! The layout of one case: hosts, guests, names and addresses, before anything is built.
 
+mod server;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use uc_experiment::layout::Place;
 use uc_experiment::{
     Case, Coupling, CouplingRules, Dupack, Experiment, Family, Guests, Hold, Hypervisor, Law,
-    Nanos, Parameters, Profile, Stack, Value, Watch, start_keys,
+    Nanos, Parameters, Profile, Stack, Topology, Value, Watch, start_keys,
 };
 
 use crate::error::LabError;
 use crate::incast::Incast;
 use crate::names::{COUPLED_CONTROLS, DCTCP};
 use crate::pages::Pages;
+pub use server::Server;
 
-/// Name of the server in messages.
-pub(crate) const SERVER: &str = "the server";
 /// Maximum number of flows of one guest, each with a port of its own.
 const FLOWS_MAX: u32 = 20_000;
 
@@ -29,6 +31,8 @@ pub struct Guest {
     pub index: u32,
     /// Number of the host whose bridge and uplink the guest uses.
     pub host: usize,
+    /// Index in [`Plan::servers`] of the receiver of its flows.
+    pub server: usize,
     /// Name of the guest's port: the interface in the hosts' namespace.
     pub port: String,
     /// IP address of its `eth0`.
@@ -110,25 +114,6 @@ impl Guest {
     }
 }
 
-/// The receiver of every flow.
-#[derive(Debug, Clone)]
-pub struct Server {
-    /// IP address of its `eth0`.
-    pub address: IpAddr,
-    /// Link-layer address of its `eth0`.
-    pub mac: [u8; 6],
-    /// TCP settings of the server.
-    pub stack: Stack,
-    /// Law of the server's port. The server has a port, on a host of its own, only if it has a law.
-    pub law: Option<Law>,
-    /// Start law of flows toward it: that of the first group with a start law.
-    pub start: Option<Watch>,
-    /// Name of its port, the interface in the hosts' namespace, if it has one.
-    pub port: String,
-    /// Hypervisor that takes the server's CPU away at times; `None`: it always runs.
-    pub hypervisor: Option<Hypervisor>,
-}
-
 /// A case laid out for the live backend.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -138,24 +123,24 @@ pub struct Plan {
     pub offload: bool,
     /// All guests, in the file's order.
     pub guests: Vec<Guest>,
-    /// Number of hosts with guests; the server's host has the number after them.
-    pub host_count: usize,
-    /// Receiver of all flows.
-    pub server: Server,
+    /// Location of each host with guests; the receivers' hosts have the numbers after them.
+    pub places: Vec<Place>,
+    /// Receivers: one for all flows in a star, else one for each host with guests, in their order.
+    pub servers: Vec<Server>,
     /// Rules of coupled flows.
     pub coupling: CouplingRules,
 }
 
 impl Plan {
-    /// Lays out `case`: guest i has address i + 1 of the LAN and the server the one after the last
-    /// guest's. Groups without a host get one host per guest; groups that name the same coupled guest
+    /// Lays out `case`: guest i has address i + 1 of the LAN, and the receivers have those after the
+    /// last guest's. Groups without a host get one host per guest; groups that name the same coupled guest
     /// are that one guest.
     ///
     /// # Errors
     /// [`LabError::Unsupported`] when the guests don't fit into the LAN's addresses or a stack is
     /// not defined.
     pub fn new(experiment: &Experiment, case: &Case) -> Result<Self, LabError> {
-        let family = experiment.network.family;
+        let (network, family) = (&experiment.network, experiment.network.family);
         let mut hosts = Hosts::default();
         let mut guests = Vec::new();
         for group in &case.guests {
@@ -168,11 +153,17 @@ impl Plan {
                     continue;
                 }
                 let number = guests.len();
+                let (from, to) = group.ends(network.topology);
+                let host = hosts.number(group.host.as_deref(), Place { from, to });
                 guests.push(Guest {
                     label: format!("{}[{index}]", group.name),
                     group: group.name.clone(),
                     index,
-                    host: hosts.number(group.host.as_deref()),
+                    host,
+                    server: match network.topology {
+                        Topology::Star => 0,
+                        _ => host,
+                    },
                     port: format!("port{number}"),
                     address: address(family, number, case)?,
                     mac: mac(number),
@@ -190,7 +181,7 @@ impl Plan {
                     shares_sum: group.share.is_some(),
                     // without a rate in the file, pacing slots come at the rate of the receiver's link
                     start: group.start_law.map(|_| {
-                        let rate = Value::Rate(experiment.network.rate);
+                        let rate = Value::Rate(network.receiver_rate());
                         let usual = Watch::default().choose(start_keys::PACE, rate);
                         group.watch.clone().or(usual)
                     }),
@@ -200,30 +191,27 @@ impl Plan {
             }
         }
         check_flows(case, &guests)?;
-        let server = Server {
-            address: address(family, guests.len(), case)?,
-            mac: mac(guests.len()),
-            stack: experiment.receiver_stack(case),
-            law: case.receiver_law,
-            start: guests.iter().find_map(|guest| guest.start.clone()),
-            port: format!("port{}", guests.len()),
-            hypervisor: case.receiver_hypervisor.clone(),
-        };
-        check_stacks(case, &guests, &server)?;
-        let offload = experiment.network.offload;
+        let servers = server::servers(experiment, case, &guests, hosts.places.len())?;
+        check_stacks(case, &guests, &servers)?;
         Ok(Self {
             family,
-            offload,
+            offload: network.offload,
             guests,
-            host_count: hosts.count,
-            server,
+            places: hosts.places,
+            servers,
             coupling: case.coupling,
         })
     }
 
-    /// Returns the server's host number in the emulated network.
-    pub fn server_host(&self) -> usize {
-        self.host_count
+    /// Returns the receiver of a guest's flows.
+    pub fn server_of(&self, guest: &Guest) -> &Server {
+        &self.servers[guest.server]
+    }
+
+    /// Returns the guests that send to receiver number `server`.
+    pub fn guests_of(&self, server: usize) -> impl Iterator<Item = &Guest> {
+        let guests = self.guests.iter();
+        guests.filter(move |guest| guest.server == server)
     }
 
     /// Returns the number of endless flows in the case.
@@ -238,18 +226,20 @@ impl Plan {
 /// A numbering of hosts, in the order in which guests name them.
 #[derive(Default)]
 struct Hosts {
-    count: usize,
+    places: Vec<Place>,
     named: BTreeMap<String, usize>,
 }
 
 impl Hosts {
-    fn number(&mut self, name: Option<&str>) -> usize {
-        let next = self.count;
+    fn number(&mut self, name: Option<&str>, place: Place) -> usize {
+        let next = self.places.len();
         let number = match name {
             Some(name) => *self.named.entry(name.to_owned()).or_insert(next),
             None => next,
         };
-        self.count = self.count.max(number + 1);
+        if number == next {
+            self.places.push(place);
+        }
         number
     }
 }
@@ -333,7 +323,7 @@ fn stack_named<'a>(
 
 /// Checks the congestion controls of the stacks. DCTCP requests ECN whatever the settings are
 /// (`TCP_CONG_NEEDS_ECN`), so a stack can't have one without the other.
-fn check_stacks(case: &Case, guests: &[Guest], server: &Server) -> Result<(), LabError> {
+fn check_stacks(case: &Case, guests: &[Guest], servers: &[Server]) -> Result<(), LabError> {
     let is_known = |name: &str| COUPLED_CONTROLS.contains(&name);
     let is_uncoupled =
         |guest: &&Guest| guest.couples() && !is_known(&guest.stack.congestion_control);
@@ -347,7 +337,10 @@ fn check_stacks(case: &Case, guests: &[Guest], server: &Server) -> Result<(), La
         });
     }
     let guests = guests.iter().map(|guest| (&guest.label[..], &guest.stack));
-    let mut nodes = guests.chain([(SERVER, &server.stack)]);
+    let servers = servers
+        .iter()
+        .map(|server| (&server.label[..], &server.stack));
+    let mut nodes = guests.chain(servers);
     match nodes.find(|(_, stack)| stack.congestion_control == DCTCP && !stack.ecn) {
         None => Ok(()),
         Some((node, _)) => Err(LabError::Unsupported {
@@ -414,13 +407,13 @@ mod tests {
         let hosts: Vec<_> = plan.guests.iter().map(|guest| guest.host).collect();
         assert_eq!(hosts, [0, 0, 1, 2, 0, 0]);
         assert_eq!(
-            (plan.host_count, plan.server_host(), plan.flow_count()),
+            (plan.places.len(), plan.servers[0].host, plan.flow_count()),
             (3, 3, 6)
         );
         assert_eq!(plan.guests[3].label, "b[1]");
         assert_eq!(plan.guests[0].address.to_string(), "10.77.0.1");
-        assert_eq!(plan.server.address.to_string(), "10.77.0.7");
-        assert_eq!(mac_text(plan.server.mac), "02:75:63:00:00:07");
+        assert_eq!(plan.servers[0].address.to_string(), "10.77.0.7");
+        assert_eq!(mac_text(plan.servers[0].mac), "02:75:63:00:00:07");
     }
 
     #[test]
@@ -456,7 +449,7 @@ mod tests {
             format!("{group}\ncount = {count}\nflows = {flows}\nstack = \"{stack}\"")
         };
         let last = plan(&guests(253, 1, "reno"), "ipv6").unwrap();
-        assert_eq!(last.server.address.to_string(), "fd77::fe");
+        assert_eq!(last.servers[0].address.to_string(), "fd77::fe");
         for (guests, part) in [
             (guests(254, 1, "reno"), "254 addresses"),
             (guests(1, 20_001, "reno"), "20001 flows"),

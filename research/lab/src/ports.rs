@@ -12,9 +12,9 @@ use uc_experiment::{CouplingRules, Dupack, Hold, Law, Parameters, Profile, Watch
 use crate::error::PortError;
 use crate::flow::FiveTuple;
 use crate::names::GUEST_PORT_FIRST;
-use crate::plan::{Guest, Plan, SERVER};
+use crate::plan::{Guest, Plan, Server};
 
-/// The port of one guest, or of the server: the host-side interface of its link.
+/// The port of one guest, or of a receiver: the host-side interface of its link.
 #[derive(Debug, Clone)]
 pub struct Port<'a> {
     /// Interface name in the hosts' namespace.
@@ -65,6 +65,8 @@ pub struct Sharing {
     pub rules: CouplingRules,
     /// Whether the group's window is the sum of its flows' own laws' windows.
     pub is_sum: bool,
+    /// Whether the group's flows go to several receivers, so that no address names the group.
+    pub is_spread: bool,
 }
 
 impl Sharing {
@@ -78,6 +80,7 @@ impl Sharing {
             priorities: priorities.filter(|&(_, priority)| priority > 1).collect(),
             rules: plan.coupling,
             is_sum: guest.shares_sum,
+            is_spread: plan.servers.len() > 1,
         })
     }
 }
@@ -105,22 +108,25 @@ impl<'a> Port<'a> {
                 sharing: Sharing::of(guest, plan),
             })
         });
-        let server = &plan.server;
-        let of_server = server.law.map(|law| Port {
-            ifname: &server.port,
-            ifindex: 0,
-            node: SERVER,
-            address: server.address,
-            law,
-            parameters: Parameters::default(),
-            profile: Profile::Linux,
-            start: server.start.clone(),
-            hold: None,
-            dupack: None,
-            part: Part::Receiver,
-            sharing: None,
-        });
-        guests.chain(of_server).collect()
+        let of_server = |server: &'a Server| {
+            Some(Port {
+                ifname: &server.port,
+                ifindex: 0,
+                node: &server.label,
+                address: server.address,
+                law: server.law?,
+                parameters: Parameters::default(),
+                profile: Profile::Linux,
+                start: server.start.clone(),
+                hold: None,
+                dupack: None,
+                part: Part::Receiver,
+                sharing: None,
+            })
+        };
+        guests
+            .chain(plan.servers.iter().filter_map(of_server))
+            .collect()
     }
 }
 
@@ -137,7 +143,7 @@ pub struct ShadowSample {
 /// run.
 pub trait Ports: Send {
     /// Attaches to one port. Called on a thread inside the namespace that holds the ports, once for
-    /// each guest whose group has a law and for the server if it has one, before any traffic.
+    /// each guest whose group has a law and for each receiver if they have one, before any traffic.
     /// Whatever is attached is to be released when the value is dropped; the interface itself
     /// vanishes with the run.
     ///

@@ -1,4 +1,4 @@
-//! The server's side of every flow: one thread accepts, reads, checks and counts.
+//! The receivers' side of every flow: one thread accepts, reads, checks and counts.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -16,8 +16,9 @@ use crate::event::Event;
 use crate::incast::Asking;
 use crate::pattern::{CHUNK_BYTES, Pattern};
 
-const LISTENER: u64 = u64::MAX;
-const STOP: u64 = u64::MAX - 1;
+/// Event of the first listener; smaller numbers are flows'.
+const LISTENERS: u64 = 1 << 32;
+const STOP: u64 = u64::MAX;
 
 /// A flow whose connection is expected.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(crate) struct Handle {
 impl Handle {
     /// Starts the thread. Failures go to `events`, unless `stopping` is set.
     pub fn start(
-        listener: TcpListener,
+        listeners: Vec<TcpListener>,
         (expected, asking): (Vec<Expected>, Vec<Asking>),
         pattern: Arc<Pattern>,
         stopping: Arc<AtomicBool>,
@@ -52,8 +53,8 @@ impl Handle {
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|errno| resource("make an event descriptor")(errno.into()))?;
         let stop = Arc::new(stop);
-        let poll = watch(&listener, &stop)
-            .map_err(|errno| resource("watch the listener")(errno.into()))?;
+        let poll = watch(&listeners, &stop)
+            .map_err(|errno| resource("watch the listeners")(errno.into()))?;
         let flows = expected
             .iter()
             .enumerate()
@@ -66,7 +67,7 @@ impl Handle {
             .collect();
         let mut receiver = Receiver {
             poll,
-            listener,
+            listeners,
             flows,
             streams: expected.iter().map(|_| None).collect(),
             expected,
@@ -108,16 +109,18 @@ impl Drop for Handle {
     }
 }
 
-fn watch(listener: &TcpListener, stop: &EventFd) -> nix::Result<Epoll> {
+fn watch(listeners: &[TcpListener], stop: &EventFd) -> nix::Result<Epoll> {
     let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-    poll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+    for (event, listener) in (LISTENERS..).zip(listeners) {
+        poll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, event))?;
+    }
     poll.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))?;
     Ok(poll)
 }
 
 struct Receiver {
     poll: Epoll,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     flows: BTreeMap<SocketAddr, usize>,
     streams: Vec<Option<TcpStream>>,
     expected: Vec<Expected>,
@@ -140,15 +143,15 @@ impl Receiver {
             for event in &events[..count] {
                 match event.data() {
                     STOP => return Ok(()),
-                    LISTENER => self.accept()?,
-                    flow => self.read(flow as usize, &mut buffer)?,
+                    flow @ ..LISTENERS => self.read(flow as usize, &mut buffer)?,
+                    listener => self.accept((listener - LISTENERS) as usize)?,
                 }
             }
         }
     }
 
-    fn accept(&mut self) -> Result<(), LabError> {
-        let (stream, peer) = match self.listener.accept() {
+    fn accept(&mut self, listener: usize) -> Result<(), LabError> {
+        let (stream, peer) = match self.listeners[listener].accept() {
             Ok(accepted) => accepted,
             Err(error) if is_transient(&error) => return Ok(()),
             Err(source) => return Err(failed("accepting", source)),

@@ -1,4 +1,4 @@
-//! The server's side of a case alone, for flows whose senders are elsewhere.
+//! The receivers' side of a case alone, for flows whose senders are elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Expected {
 }
 
 impl Reception {
-    /// Starts listening at the server for every flow of `plan`.
+    /// Starts listening at the receivers for every flow of `plan`.
     ///
     /// # Errors
     /// [`LabError::Socket`], [`LabError::CongestionControl`] or [`LabError::Resource`].

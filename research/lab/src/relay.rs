@@ -8,10 +8,11 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use uc_experiment::{LinkTotals, QueueSample};
-use uc_net::{DropReason, FlowCounts, HostId, LinkId, Nanos, Network, Packet, Sink, Star};
+use uc_net::{DropReason, FlowCounts, HostId, LinkId, Nanos, Network, Packet, Sink};
 
 use crate::ack_gaps::AckGaps;
 use crate::clock;
+use crate::emulation::Emulation;
 use crate::error::LabError;
 use crate::flow::{FiveTuple, FlowTable};
 use crate::frame::{Frame, Pool};
@@ -37,12 +38,12 @@ pub struct WireReport {
     /// Gaps between the packets that each counted flow's receiver sent back, by the flow; times are
     /// CLOCK_MONOTONIC.
     pub ack_gaps: HashMap<FiveTuple, AckGaps>,
-    /// Samples of the bottleneck's queue; times are CLOCK_MONOTONIC.
+    /// Samples of the first bottleneck's queue; times are CLOCK_MONOTONIC.
     pub queue: Vec<QueueSample>,
     /// Totals of every link, by name.
     pub links: BTreeMap<String, LinkTotals>,
-    /// Name of the link with the experiment's queue.
-    pub bottleneck: String,
+    /// Names of the links with the experiment's queue.
+    pub bottlenecks: Vec<String>,
     /// Lateness and faults, by name, each `wire_…`.
     pub counters: BTreeMap<String, u64>,
 }
@@ -50,7 +51,7 @@ pub struct WireReport {
 /// The state of the emulator's thread.
 pub(crate) struct Relay<'a> {
     network: Network<Frame>,
-    star: &'a Star,
+    emulation: &'a Emulation,
     exits: Exits,
     hosts: HashMap<[u8; 6], HostId>,
     flows: FlowTable,
@@ -67,6 +68,7 @@ pub(crate) struct Relay<'a> {
 
 /// The taps where frames leave the network.
 struct Exits {
+    /// Tap of each host, by its number in the network.
     taps: Vec<Tap>,
     lateness: Lateness,
     /// Gaps between the frames of counted flows' other direction, by its number.
@@ -75,13 +77,13 @@ struct Exits {
     /// Frames dropped by any link although their ECN field was ECT or CE.
     dropped_ect_frames: u64,
     failure: Option<LabError>,
-    /// Stalls of the server, if it has any; next line, whether it is stalled.
+    /// Stalls of the only server, if it has any; next line, whether it is stalled.
     stalled: Option<Stalled>,
     stands: bool,
 }
 
 impl Exits {
-    /// Returns the server's number: its tap is the last.
+    /// Returns the number of the server that may stall: in a star, its tap is the last.
     fn server(&self) -> usize {
         self.taps.len().saturating_sub(1)
     }
@@ -117,7 +119,12 @@ impl Sink<Frame> for Exits {
 }
 
 impl<'a> Relay<'a> {
-    pub fn new(setup: WireSetup, star: &'a Star, stop: &EventFd) -> Result<Self, LabError> {
+    pub fn new(
+        setup: WireSetup,
+        emulation: &'a Emulation,
+        stop: &EventFd,
+    ) -> Result<Self, LabError> {
+        let taps = in_network_order(setup.taps, &emulation.hosts);
         let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
             .map_err(|errno| LabError::resource("make an event queue", errno.into()))?;
         let timer = TimerFd::new(
@@ -125,7 +132,7 @@ impl<'a> Relay<'a> {
             TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
         )
         .map_err(|errno| LabError::resource("make a timer", errno.into()))?;
-        watch(&poll, &setup.taps, &timer, stop)
+        watch(&poll, &taps, &timer, stop)
             .map_err(|errno| LabError::resource("watch its taps", errno.into()))?;
         let mut flows = FlowTable::default();
         let mut ack_gaps = HashMap::new();
@@ -136,13 +143,13 @@ impl<'a> Relay<'a> {
         let hosts = setup
             .addresses
             .iter()
-            .map(|&(mac, host)| (mac, HostId(host as u32)));
+            .map(|&(mac, host)| (mac, emulation.hosts[host]));
         Ok(Self {
-            network: Network::new(&star.topology, setup.seed)?,
-            star,
+            network: Network::new(&emulation.topology, setup.seed)?,
+            emulation,
             hosts: hosts.collect(),
             exits: Exits {
-                taps: setup.taps,
+                taps,
                 lateness: Lateness::default(),
                 ack_gaps,
                 refused_frames: 0,
@@ -284,7 +291,8 @@ impl<'a> Relay<'a> {
         }
         // A late sample does not delay the next ones, and missed samples are not made up.
         self.next_sample = Nanos((now.0 / self.sample.0 + 1).saturating_mul(self.sample.0));
-        if let Some(report) = self.network.link(self.star.bottleneck) {
+        let first = self.emulation.bottlenecks.first();
+        if let Some(report) = first.and_then(|&link| self.network.link(link)) {
             self.queue.push(QueueSample {
                 at_ns: now.0,
                 backlog_bytes: report.backlog.bytes,
@@ -326,10 +334,11 @@ impl<'a> Relay<'a> {
             let back = self.flows.number(tuple.reversed());
             ack_gaps.extend(self.exits.ack_gaps.remove(&back).map(|gaps| (tuple, gaps)));
         }
-        let bottleneck = &self.star.topology.links()[self.star.bottleneck.0 as usize];
-        let bottleneck = bottleneck.name.clone();
+        let plans = self.emulation.topology.links();
+        let bottlenecks = self.emulation.bottlenecks.iter();
+        let bottlenecks = bottlenecks.map(|link| plans[link.0 as usize].name.clone());
         let mut links = BTreeMap::new();
-        for (number, plan) in self.star.topology.links().iter().enumerate() {
+        for (number, plan) in plans.iter().enumerate() {
             if let Some(report) = self.network.link(LinkId(number as u32)) {
                 links.insert(
                     plan.name.clone(),
@@ -347,10 +356,17 @@ impl<'a> Relay<'a> {
             ack_gaps,
             queue: self.queue,
             links,
-            bottleneck,
+            bottlenecks: bottlenecks.collect(),
             counters,
         }
     }
+}
+
+/// Sorts the taps of the plan's hosts by the hosts' numbers in the network.
+fn in_network_order(taps: Vec<Tap>, hosts: &[HostId]) -> Vec<Tap> {
+    let mut numbered: Vec<(HostId, Tap)> = hosts.iter().copied().zip(taps).collect();
+    numbered.sort_by_key(|(host, _)| *host);
+    numbered.into_iter().map(|(_, tap)| tap).collect()
 }
 
 fn watch(poll: &Epoll, taps: &[Tap], timer: &TimerFd, stop: &EventFd) -> nix::Result<()> {

@@ -144,7 +144,7 @@ pub fn run_case_in(
         })
         .collect();
     record.links = report.links;
-    record.bottlenecks = vec![report.bottleneck];
+    record.bottlenecks = report.bottlenecks;
     record.counters.extend(report.counters);
     record.flows.extend(observed.pages);
     let place = |flow: &FlowRecord| {

@@ -13,24 +13,21 @@ use nix::sys::socket::{
 
 use crate::error::LabError;
 
-/// Creates the server's listener: non-blocking, with room for `flows` connections. Accepted
-/// connections inherit its options. The calling thread must be in the server's namespace.
+/// Creates a receiver's listener: non-blocking, with room for `flows` connections. Accepted
+/// connections inherit its options. The calling thread must be in the receiver's namespace, which
+/// messages name `node`.
 pub fn listen(
+    node: &str,
     address: SocketAddr,
     flows: usize,
     congestion_control: &str,
 ) -> Result<TcpListener, LabError> {
-    let fd = open(
-        "the server",
-        address,
-        congestion_control,
-        SockFlag::SOCK_NONBLOCK,
-    )?;
+    let fd = open(node, address, congestion_control, SockFlag::SOCK_NONBLOCK)?;
     // The kernel limits the backlog to somaxconn by itself; i32 is nix's type for it.
     let backlog = Backlog::new(i32::try_from(flows).unwrap_or(i32::MAX).clamp(16, 4096));
     backlog
         .and_then(|backlog| nix::sys::socket::listen(&fd, backlog))
-        .map_err(|errno| failed("the server", "listening", errno))?;
+        .map_err(|errno| failed(node, "listening", errno))?;
     Ok(TcpListener::from(fd))
 }
 
@@ -50,10 +47,14 @@ pub fn sender(
 }
 
 /// Creates a non-blocking socket, bound to an address without a port. The calling thread must be in
-/// the server's namespace.
-pub fn client(address: SocketAddr, congestion_control: &str) -> Result<TcpStream, LabError> {
+/// the receiver's namespace, which messages name `node`.
+pub fn client(
+    node: &str,
+    address: SocketAddr,
+    congestion_control: &str,
+) -> Result<TcpStream, LabError> {
     let flags = SockFlag::SOCK_NONBLOCK;
-    open("the server", address, congestion_control, flags).map(TcpStream::from)
+    open(node, address, congestion_control, flags).map(TcpStream::from)
 }
 
 /// Connects a blocking socket, and waits at most `deadline` for the answer.

@@ -1,4 +1,4 @@
-//! Bulk flows: one listener at the server, one connection per flow, as much data as TCP takes.
+//! Bulk flows: one listener at each receiver, one connection per flow, as much data as TCP takes.
 //!
 //! Every socket lingers for zero seconds: when it is closed, also by the kernel after SIGKILL, the
 //! connection is reset instead of being finished in the background, where its retransmissions
@@ -20,8 +20,9 @@ use crate::event::Event;
 use crate::flow::FiveTuple;
 use crate::incast::{Asking, Rounds};
 use crate::names::{GUEST_PORT_FIRST, SERVER_PORT};
+use crate::netns::Namespace;
 use crate::pattern::Pattern;
-use crate::plan::{Part, Plan};
+use crate::plan::{Part, Plan, Server};
 use crate::receiver;
 use crate::sender::Bulk;
 use crate::socket;
@@ -63,15 +64,14 @@ pub struct Traffic {
     receiver: receiver::Handle,
     senders: Vec<JoinHandle<()>>,
     events: Receiver<Event>,
-    server: SocketAddr,
     rounds: Arc<Rounds>,
 }
 
 /// Returns the connections of a plan, in the order of the record: group by group, guest by guest.
 pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
-    let server = SocketAddr::new(plan.server.address, SERVER_PORT);
     let of_guest = |guest: &crate::plan::Guest| {
         let address = guest.address;
+        let server = SocketAddr::new(plan.server_of(guest).address, SERVER_PORT);
         (0..guest.bulk_flows() as u16).map(move |flow| {
             FiveTuple::tcp(SocketAddr::new(address, GUEST_PORT_FIRST + flow), server)
         })
@@ -80,17 +80,16 @@ pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
 }
 
 impl Traffic {
-    /// Opens the listener and starts one sender per flow.
+    /// Opens the listeners and starts one sender per flow.
     ///
     /// # Errors
     /// [`LabError::Socket`], [`LabError::CongestionControl`] or [`LabError::Resource`], naming the
-    /// guest or the server.
+    /// guest or the receiver.
     pub fn start(plan: &Plan, wiring: &Wiring, seed: u64) -> Result<Self, LabError> {
         let (sender, events) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let pattern = Arc::new(Pattern::default());
         let flows = open_flows(plan, wiring)?;
-        let server = SocketAddr::new(plan.server.address, SERVER_PORT);
         let receivers = flows.iter().map(|flow| receiver::Expected {
             from: flow.tuple.source,
             guest: plan.guests[flow.guest].label.clone(),
@@ -106,7 +105,6 @@ impl Traffic {
             receiver,
             senders: Vec::new(),
             events,
-            server,
             rounds,
         };
         traffic.start_senders(plan, seed, &pattern, &sender)?;
@@ -138,7 +136,7 @@ impl Traffic {
                     .socket
                     .try_clone()
                     .map_err(failed("duplicating a socket"))?,
-                server: self.server,
+                server: flow.tuple.destination,
                 guest: guest.clone(),
                 pattern: Arc::clone(pattern),
                 stop: Arc::clone(&self.stop),
@@ -232,7 +230,7 @@ fn duration(time: uc_experiment::Nanos) -> Duration {
     Duration::from_nanos(time.0)
 }
 
-/// Starts the server's side of the flows.
+/// Starts the receivers' side of the flows.
 pub(crate) fn receive(
     plan: &Plan,
     wiring: &Wiring,
@@ -242,16 +240,17 @@ pub(crate) fn receive(
     events: &Sender<Event>,
     rounds: &Arc<Rounds>,
 ) -> Result<receiver::Handle, LabError> {
-    let server = SocketAddr::new(plan.server.address, SERVER_PORT);
-    let congestion_control = wiring
-        .congestion
-        .kernel_name(&plan.server.stack.congestion_control);
-    let listener = wiring
-        .server
-        .enter(|| socket::listen(server, receivers.len(), congestion_control))??;
+    let listen = |(server, namespace): (&Server, &Namespace)| {
+        let address = SocketAddr::new(server.address, SERVER_PORT);
+        let stack = &server.stack.congestion_control;
+        let control = wiring.congestion.kernel_name(stack);
+        namespace.enter(|| socket::listen(&server.label, address, receivers.len(), control))?
+    };
+    let listeners = plan.servers.iter().zip(&wiring.servers).map(listen);
+    let listeners = listeners.collect::<Result<_, _>>()?;
     let (pattern, stop) = (Arc::clone(pattern), Arc::clone(stop));
     let receivers = (receivers, asking(plan, rounds));
-    receiver::Handle::start(listener, receivers, pattern, stop, events.clone())
+    receiver::Handle::start(listeners, receivers, pattern, stop, events.clone())
 }
 
 /// Returns the requesting sides, one for each incast group.

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::error::LabError;
 use crate::nginx::{HTTP_PORT, PAGE, page};
 use crate::pages::Pages;
-use crate::plan::{Guest, Plan, SERVER};
+use crate::plan::{Guest, Plan};
 use crate::socket;
 use crate::wiring::Wiring;
 
@@ -47,8 +47,6 @@ impl Clients {
             stop: Arc::new(AtomicBool::new(false)),
             threads: Vec::new(),
         };
-        let stack = &plan.server.stack.congestion_control;
-        let control = wiring.congestion.kernel_name(stack);
         let mut begins = Begins::new(seed);
         for (group, pages) in groups(plan) {
             let of_group = plan.guests.iter().filter(|guest| guest.group == group);
@@ -57,12 +55,16 @@ impl Clients {
                 .collect();
             let times = begins.draw(&pages, flows.len());
             for (index, (guest, times)) in flows.into_iter().zip(times).enumerate() {
+                let receiver = plan.server_of(guest);
+                let stack = &receiver.stack.congestion_control;
+                let control = wiring.congestion.kernel_name(stack);
                 let client = Client {
                     pages,
                     times,
                     started,
                     server: SocketAddr::new(guest.address, HTTP_PORT),
-                    own: SocketAddr::new(plan.server.address, 0),
+                    node: receiver.label.clone(),
+                    own: SocketAddr::new(receiver.address, 0),
                     control: control.to_owned(),
                     stop: Arc::clone(&clients.stop),
                     record: FlowRecord {
@@ -76,10 +78,12 @@ impl Clients {
                     let named = thread::Builder::new().name(format!("uc-web-{index}"));
                     named.spawn(move || client.run())
                 };
-                let thread = wiring.server.enter(spawn)?.map_err(|source| {
-                    let action = "start a thread";
-                    LabError::Resource { action, source }
-                })?;
+                let thread = wiring.servers[guest.server]
+                    .enter(spawn)?
+                    .map_err(|source| {
+                        let action = "start a thread";
+                        LabError::Resource { action, source }
+                    })?;
                 clients.threads.push(thread);
             }
         }
@@ -163,6 +167,8 @@ struct Client {
     times: Vec<Nanos>,
     started: Nanos,
     server: SocketAddr,
+    /// Label of the receiver, which the client is at.
+    node: String,
     own: SocketAddr,
     control: String,
     stop: Arc<AtomicBool>,
@@ -211,8 +217,9 @@ impl Client {
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> LabError + use<> {
+        let node = self.node.clone();
         move |source| LabError::Socket {
-            node: SERVER.into(),
+            node: node.clone(),
             action,
             source,
         }
@@ -220,7 +227,7 @@ impl Client {
 
     /// Fetches one page over a new connection; returns false if the run ends first.
     fn fetch(&self, expected: &[u8]) -> Result<bool, LabError> {
-        let mut stream = socket::client(self.own, &self.control)?;
+        let mut stream = socket::client(&self.node, self.own, &self.control)?;
         let to = SockaddrStorage::from(self.server);
         match nix::sys::socket::connect(stream.as_raw_fd(), &to) {
             Ok(()) | Err(nix::Error::EINPROGRESS) => {}

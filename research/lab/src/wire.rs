@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::emulation;
+use crate::emulation::Emulation;
 use crate::error::LabError;
 use crate::relay::{Relay, WireReport};
 use crate::wire_setup::WireSetup;
@@ -32,12 +32,12 @@ impl Wire {
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|errno| LabError::resource("make an event descriptor", errno.into()))?;
         let stop = Arc::new(stop);
-        let star = emulation::star(&setup.network, setup.taps.len().saturating_sub(1))?;
+        let emulation = Emulation::new(&setup.network, &setup.places)?;
         let stop_of_thread = Arc::clone(&stop);
         let thread = thread::Builder::new()
             .name("uc-wire".into())
             // Frames share their buffer pool without locks, so network and pool stay on the thread.
-            .spawn(move || Relay::new(setup, &star, &stop_of_thread)?.run())
+            .spawn(move || Relay::new(setup, &emulation, &stop_of_thread)?.run())
             .map_err(|source| LabError::resource("start a thread", source))?;
         Ok(Self {
             stop,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use uc_experiment::layout::Place;
 use uc_experiment::{Hypervisor, Network};
 
 use crate::flow::FiveTuple;
@@ -17,13 +18,15 @@ pub struct WireSetup {
     pub seed: u64,
     /// Interval at which the bottleneck's queue is read.
     pub sample: Duration,
-    /// Taps of all hosts of the network, the server's last.
+    /// Location of each host with guests.
+    pub places: Vec<Place>,
+    /// Taps of all hosts, in the plan's order: those with guests, then the receivers'.
     pub taps: Vec<Tap>,
-    /// Host of each link-layer address.
+    /// Number in the plan of the host of each link-layer address.
     pub addresses: Vec<([u8; 6], usize)>,
     /// Flows with separate counters; others are counted together.
     pub flows: Vec<FiveTuple>,
-    /// Hypervisor that takes the receiver's CPU away at times; `None`: it always runs.
+    /// Hypervisor that takes the only receiver's CPU away at times; `None`: receivers always run.
     pub receiver_hypervisor: Option<Hypervisor>,
 }
 
@@ -38,16 +41,19 @@ impl WireSetup {
         sample: Duration,
     ) -> Self {
         let guests = plan.guests.iter().map(|guest| (guest.mac, guest.host));
-        let server = (plan.server.mac, plan.server_host());
-        let addresses = guests.chain([server]).collect();
+        let servers = plan.servers.iter().map(|server| (server.mac, server.host));
         Self {
             network: network.clone(),
             seed,
             sample,
+            places: plan.places.clone(),
             taps,
-            addresses,
+            addresses: guests.chain(servers).collect(),
             flows,
-            receiver_hypervisor: plan.server.hypervisor.clone(),
+            receiver_hypervisor: match &plan.servers[..] {
+                [only] => only.hypervisor.clone(),
+                _ => None,
+            },
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Namespaces, bridges, ports and addresses of one case.
 //!
 //! ```text
-//!  guest 0 ── eth0 ═ port0 ┐                                            server
+//!  guest 0 ── eth0 ═ port0 ┐                                            servers
 //!  guest 1 ── eth0 ═ port1 ┴ br0 ── up0 ┐                              ┌ eth0 (tap)
-//!  guest 2 ── eth0 ═ port2 ── br1 ── up1 ┴ emulated network (uc-net) ──┘
+//!  guest 2 ── eth0 ═ port2 ── br1 ── up1 ┴ emulated network (uc-net) ──┴ eth0 (tap)
 //! ```
 //! Guests have a namespace each; bridges, ports and the uplink taps of all hosts share one, in which
-//! programs on ports are attached; the server's tap is its own interface, unless the server's port
-//! has a law: then the server has a port, a bridge and an uplink like a guest. All of it is one L2
-//! network with static neighbours, so that the traffic never waits for ARP or ND.
+//! programs on ports are attached. A star has one server, any other network one for each host with
+//! guests. A server's tap is its own interface, unless the servers' ports have a law: then each has a
+//! port, a bridge and an uplink like a guest. All of it is one L2 network, in which the ends of each
+//! flow are static neighbours, so that the traffic never waits for ARP or ND.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -62,10 +63,10 @@ pub struct Wiring {
     pub guests: Vec<Namespace>,
     /// Ports of guests that are VMs, in the plan's order.
     pub machines: Vec<Tap>,
-    /// Namespace of the receiver.
-    pub server: Namespace,
-    /// Uplink of each host, in order, then the server's tap; the index is the network's host
-    /// number.
+    /// Namespaces of the receivers, in the plan's order.
+    pub servers: Vec<Namespace>,
+    /// Uplink of each host, in order, then those of the servers or their own taps; the index is the
+    /// plan's host number.
     pub taps: Vec<Tap>,
     /// Congestion controls of the stacks that the kernel lacks.
     pub congestion: CongestionControls,
@@ -87,7 +88,9 @@ impl Wiring {
     /// As [`Wiring::build`].
     pub fn build_with(plan: &Plan, ends: Ends) -> Result<Self, LabError> {
         let hosts = Namespace::new("the hosts")?;
-        let server = Namespace::new("the server")?;
+        let servers = plan.servers.iter();
+        let servers = servers.map(|server| Namespace::new(server.label.clone()));
+        let servers: Vec<Namespace> = servers.collect::<Result<_, _>>()?;
         let (mut guests, mut machines) = (Vec::new(), Vec::new());
         for guest in &plan.guests {
             match ends {
@@ -98,13 +101,16 @@ impl Wiring {
             }
         }
         hosts.set_sysctls(&stack::bridge_sysctls())?;
-        let mut taps = Vec::with_capacity(plan.host_count + 1);
-        for host in 0..bridges(plan) {
-            taps.push(Tap::open(&hosts, &format!("up{host}"))?);
+        let mut taps = Vec::with_capacity(plan.places.len() + servers.len());
+        for host in 0..plan.places.len() {
+            taps.push(Tap::open(&hosts, &uplink(host))?);
         }
-        server.set_sysctls(&stack::sysctls(plan.family, &plan.server.stack))?;
-        if plan.server.law.is_none() {
-            taps.push(Tap::open(&server, "eth0")?);
+        for (server, namespace) in plan.servers.iter().zip(&servers) {
+            namespace.set_sysctls(&stack::sysctls(plan.family, &server.stack))?;
+            taps.push(match server.law {
+                Some(_) => Tap::open(&hosts, &uplink(server.host))?,
+                None => Tap::open(namespace, "eth0")?,
+            });
         }
         for (guest, namespace) in plan.guests.iter().zip(&guests) {
             namespace.set_sysctls(&stack::sysctls(plan.family, &guest.stack))?;
@@ -113,14 +119,15 @@ impl Wiring {
             hosts,
             guests,
             machines,
-            server,
+            servers,
             taps,
             congestion: match ends {
                 Ends::Namespaces => CongestionControls::prepare(plan)?,
                 // The guests' kernels have their own.
                 Ends::Machines => {
-                    let server = &plan.server.stack.congestion_control;
-                    CongestionControls::for_names(&[server], &plan.coupling)?
+                    let servers = plan.servers.iter();
+                    let named = servers.map(|server| &server.stack.congestion_control[..]);
+                    CongestionControls::for_names(&named.collect::<Vec<_>>(), &plan.coupling)?
                 }
             },
         };
@@ -129,19 +136,22 @@ impl Wiring {
     }
 
     fn connect(&self, plan: &Plan) -> Result<(), LabError> {
-        ip_batch(&self.hosts, &host_lines(plan, &self.guests, &self.server))?;
+        ip_batch(&self.hosts, &host_lines(plan, &self.guests, &self.servers))?;
         for (guest, namespace) in plan.guests.iter().zip(&self.guests) {
             ip_batch(namespace, &guest_lines(plan, guest))?;
             set_offload(namespace, "eth0", plan.offload)?;
             set_offload(&self.hosts, &guest.port, plan.offload)?;
         }
-        ip_batch(&self.server, &server_lines(plan))?;
-        set_offload(&self.server, "eth0", plan.offload)?;
-        if plan.server.law.is_some() {
-            set_offload(&self.hosts, &plan.server.port, plan.offload)?;
+        for (number, namespace) in self.servers.iter().enumerate() {
+            ip_batch(namespace, &server_lines(plan, number))?;
+            set_offload(namespace, "eth0", plan.offload)?;
+            if plan.servers[number].law.is_some() {
+                set_offload(&self.hosts, &plan.servers[number].port, plan.offload)?;
+            }
         }
-        [&self.hosts, &self.server]
+        [&self.hosts]
             .into_iter()
+            .chain(&self.servers)
             .chain(&self.guests)
             .try_for_each(wait_running)
     }
@@ -186,15 +196,16 @@ fn first_not_running() -> Result<Option<String>, LabError> {
 
 /// Returns the commands for bridges and ports. Bridges have no spanning tree, learning delay or
 /// snooping: plain wires with an address table.
-fn host_lines(plan: &Plan, guests: &[Namespace], server: &Namespace) -> Vec<String> {
+fn host_lines(plan: &Plan, guests: &[Namespace], servers: &[Namespace]) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned()];
-    for host in 0..bridges(plan) {
+    for host in bridges(plan) {
+        let up = uplink(host);
         lines.push(format!(
             "link add br{host} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         ));
         lines.push(format!("link set br{host} up"));
         lines.push(format!(
-            "link set up{host} txqueuelen {TAP_QUEUE_FRAMES} master br{host} up"
+            "link set {up} txqueuelen {TAP_QUEUE_FRAMES} master br{host} up"
         ));
     }
     if guests.is_empty() {
@@ -206,14 +217,15 @@ fn host_lines(plan: &Plan, guests: &[Namespace], server: &Namespace) -> Vec<Stri
     for (guest, namespace) in plan.guests.iter().zip(guests) {
         lines.extend(port_lines(&guest.port, guest.host, guest.mac, namespace));
     }
-    if plan.server.law.is_some() {
-        let (port, host) = (&plan.server.port, plan.server_host());
-        lines.extend(port_lines(port, host, plan.server.mac, server));
+    let with_port = plan.servers.iter().zip(servers);
+    for (server, namespace) in with_port.filter(|(server, _)| server.law.is_some()) {
+        let (port, host) = (&server.port, server.host);
+        lines.extend(port_lines(port, host, server.mac, namespace));
     }
     lines
 }
 
-/// Returns the commands for the link between a guest, or the server, and its host.
+/// Returns the commands for the link between a guest, or a server, and its host.
 fn port_lines(port: &str, host: usize, mac: [u8; 6], namespace: &Namespace) -> [String; 2] {
     // iproute2 takes a path with a slash as the namespace's file.
     let path = namespace.path();
@@ -224,33 +236,42 @@ fn port_lines(port: &str, host: usize, mac: [u8; 6], namespace: &Namespace) -> [
     ]
 }
 
-/// Returns the number of hosts with a bridge and an uplink; the server's is one if its port has a
+/// Returns the numbers of the hosts with a bridge and an uplink; a server's is one if its port has a
 /// law.
-fn bridges(plan: &Plan) -> usize {
-    plan.host_count + usize::from(plan.server.law.is_some())
+fn bridges(plan: &Plan) -> impl Iterator<Item = usize> {
+    let servers = plan.servers.iter();
+    let with_port = servers.filter(|server| server.law.is_some());
+    (0..plan.places.len()).chain(with_port.map(|server| server.host))
+}
+
+/// Returns the name of a host's uplink.
+fn uplink(host: usize) -> String {
+    format!("up{host}")
 }
 
 /// Returns the `ip` commands that set up a guest's interface.
 pub fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned(), "link set eth0 up".to_owned()];
     lines.extend(address_lines(guest.address, &guest.stack));
-    lines.push(neighbour_line(plan.server.address, plan.server.mac));
+    let server = plan.server_of(guest);
+    lines.push(neighbour_line(server.address, server.mac));
     lines
 }
 
-fn server_lines(plan: &Plan) -> Vec<String> {
+/// Returns the commands that set up the interface of receiver number `number`.
+fn server_lines(plan: &Plan, number: usize) -> Vec<String> {
+    let server = &plan.servers[number];
     let mut lines = vec!["link set lo up".to_owned()];
-    if plan.server.law.is_none() {
-        let mac = mac_text(plan.server.mac);
+    if server.law.is_none() {
+        let mac = mac_text(server.mac);
         lines.push(format!(
             "link set eth0 address {mac} txqueuelen {TAP_QUEUE_FRAMES}"
         ));
     }
     lines.push("link set eth0 up".to_owned());
-    lines.extend(address_lines(plan.server.address, &plan.server.stack));
+    lines.extend(address_lines(server.address, &server.stack));
     lines.extend(
-        plan.guests
-            .iter()
+        plan.guests_of(number)
             .map(|guest| neighbour_line(guest.address, guest.mac)),
     );
     lines

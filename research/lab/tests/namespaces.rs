@@ -30,7 +30,7 @@ fn live_a_dropped_lab_leaves_nothing() {
     }
     let before = links_here();
     let (_, lab) = build(&experiment(1, NETWORK, TWO_GUESTS, RENO));
-    let namespaces = [&lab.wiring.hosts, &lab.wiring.server]
+    let namespaces = [&lab.wiring.hosts, &lab.wiring.servers[0]]
         .into_iter()
         .chain(&lab.wiring.guests);
     let canaries: Vec<Canary> = namespaces

@@ -3,69 +3,21 @@
 mod support;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv, sendto,
-    setsockopt, socket, sockopt,
-};
-use nix::sys::time::{TimeVal, TimeValLike};
+use support::ping::{ECHO_HEADER_BYTES, ping};
 use support::{build, experiment, live};
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
 
 const TWO_HOSTS: &str = "[[case.guests]]\nname = \"g\"\ncount = 2\nstack = \"reno\"";
 const RENO: &str = "[stack.reno]\ncongestion_control = \"reno\"";
-/// Size of the headers of an echo request: Ethernet, IPv4, ICMP.
-const ECHO_HEADER_BYTES: usize = 14 + 20 + 8;
-
 fn star(rate: &str, delay: &str, family: &str) -> (Plan, Lab) {
     let network = format!(
         "rate = \"{rate}\"\ndelay = \"{delay}\"\nfamily = \"{family}\"\n\
          queue = {{ kind = \"droptail\", limit = \"1MB\" }}"
     );
     build(&experiment(1, &network, TWO_HOSTS, RENO))
-}
-
-/// Sends one echo request with `payload` from guest 0, and returns the time to its answer, whose
-/// payload must be the same.
-fn ping(lab: &Lab, to: IpAddr, sequence: u8, payload: &[u8]) -> Duration {
-    let ping = || {
-        let flags = SockFlag::SOCK_CLOEXEC;
-        let fd = socket(
-            AddressFamily::Inet,
-            SockType::Raw,
-            flags,
-            SockProtocol::Icmp,
-        )
-        .unwrap();
-        setsockopt(&fd, sockopt::ReceiveTimeout, &TimeVal::seconds(2)).unwrap();
-        let mut request = vec![8, 0, 0, 0, 0x75, 0x63, 0, sequence];
-        request.extend_from_slice(payload);
-        let checksum = internet_checksum(&request);
-        request[2..4].copy_from_slice(&checksum.to_be_bytes());
-        let address = SockaddrStorage::from(SocketAddr::new(to, 0));
-        let start = Instant::now();
-        sendto(fd.as_raw_fd(), &request, &address, MsgFlags::empty()).unwrap();
-        let mut answer = [0; 2048];
-        let length = recv(fd.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap();
-        let elapsed = start.elapsed();
-        assert_eq!(answer[20], 0, "an echo reply");
-        assert_eq!(&answer[24..length], &request[4..]);
-        elapsed
-    };
-    lab.wiring.guests[0].enter(ping).unwrap()
-}
-
-/// Computes the checksum of RFC 1071.
-fn internet_checksum(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[test]
@@ -83,7 +35,7 @@ fn live_a_ping_takes_four_delays_and_four_transmissions() {
                 "ipv4",
             );
             let payload: Vec<u8> = (0..payload_bytes).map(|byte| byte as u8).collect();
-            let pings = (0..20).map(|n| ping(&lab, plan.server.address, n, &payload));
+            let pings = (0..20).map(|n| ping(&lab, 0, plan.servers[0].address, n, &payload));
             let least = pings.min().unwrap();
             let bits = (ECHO_HEADER_BYTES + payload_bytes) as u64 * 8;
             let expected = Duration::from_nanos(4 * (delay_us * 1000 + bits * 1000 / rate_mbit));
@@ -120,10 +72,12 @@ fn udp_of_every_length_comes_back(family: &str) {
             socket
         }
     };
-    let server = lab.wiring.server.enter(bind(plan.server.address)).unwrap();
+    let server = lab.wiring.servers[0]
+        .enter(bind(plan.servers[0].address))
+        .unwrap();
     let address = plan.guests[1].address;
     let guest = lab.wiring.guests[1].enter(bind(address)).unwrap();
-    guest.connect((plan.server.address, 7)).unwrap();
+    guest.connect((plan.servers[0].address, 7)).unwrap();
     for length in (0..=1452).step_by(11) {
         let sent: Vec<u8> = (0..length).map(|at| (at * 31 + length) as u8).collect();
         let to_server = format!("{family}: {length} bytes to the server");
@@ -170,7 +124,7 @@ fn live_guests_that_do_not_know_each_other_find_each_other_by_broadcast() {
     }
     let (plan, lab) = star("10Mbit", "1ms", "ipv4");
     // Only the server is a static neighbour; the path to another guest begins with ARP.
-    ping(&lab, plan.guests[1].address, 1, b"hello");
+    ping(&lab, 0, plan.guests[1].address, 1, b"hello");
     let report = lab.finish().unwrap();
     assert_eq!(report.counters["wire_unknown_destinations"], 0);
     assert_eq!(report.counters["wire_refused_frames"], 0);

@@ -1,5 +1,7 @@
 //! Checks of what each backend can run: the keys that only some of them support.
 
+mod shape;
+
 use super::fault::{Check, fault};
 use crate::Law;
 use crate::application::Application;
@@ -12,9 +14,6 @@ use crate::schema::{Experiment, SERVER_STACK};
 use crate::stack::SIMULATED_CONGESTION_CONTROLS;
 use crate::units::Nanos;
 
-/// Maximum number of guests on the live backend: addresses are one octet, of which the receiver
-/// takes one too (10.77.0.2 to 10.77.0.254).
-const LIVE_GUESTS_MAX: u32 = 250;
 /// Maximum number of VMs: on two cores, ten at 100 Mb/s leave half a core, twenty leave nothing.
 const VM_GUESTS_MAX: u32 = 16;
 /// Minimum slice that a host's timers can keep; next line, maximum that connections outlive.
@@ -99,6 +98,11 @@ fn or(arms: &[Arm], between: &str) -> String {
 /// Checks what needs real kernels, and what is too large for VMs.
 fn check_vm(experiment: &Experiment) -> Result<(), Only> {
     check_real(experiment)?;
+    let topology = experiment.network.topology;
+    if topology != Topology::Star {
+        let what = format!("a {}", topology.name());
+        return Err(only("network.topology", &what, &SIM_LIVE));
+    }
     let cases = experiment.cases.iter().enumerate();
     for (i, case) in cases {
         check_machines(&format!("case.{i}"), case)?;
@@ -200,10 +204,7 @@ fn check_live(experiment: &Experiment) -> Result<(), Only> {
 /// Checks what real kernels can't do on any backend.
 fn check_real(experiment: &Experiment) -> Result<(), Only> {
     let network = &experiment.network;
-    if network.topology != Topology::Star {
-        let what = format!("a {}", network.topology.name());
-        return Err(only("network.topology", &what, &[Arm::Sim]));
-    }
+    shape::check_topology(network.topology)?;
     if network.processing.0 > 0 {
         return Err(only("network.processing", "processing", &[Arm::Sim]));
     }
@@ -216,10 +217,10 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
         }
     }
     let mut cases = experiment.cases.iter().enumerate();
-    cases.try_for_each(|(i, case)| check_real_case(&format!("case.{i}"), case))
+    cases.try_for_each(|(i, case)| check_real_case(&format!("case.{i}"), case, network.topology))
 }
 
-fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
+fn check_real_case(key: &str, case: &Case, topology: Topology) -> Result<(), Only> {
     if let Some(hypervisor) = &case.receiver_hypervisor {
         check_stalls(&format!("{key}.receiver_hypervisor"), hypervisor)?;
     }
@@ -251,44 +252,7 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
             return Err(only(key, "start_spread of pages", &[Arm::Sim]));
         }
     }
-    check_live_coupling(key, case)?;
-    let guests = case.guests.iter().map(|guests: &Guests| guests.count);
-    let guests = guests.fold(0u32, u32::saturating_add);
-    if guests > LIVE_GUESTS_MAX {
-        let what = format!("a case of more than {LIVE_GUESTS_MAX} guests, here {guests},");
-        return Err(only(format!("{key}.guests"), &what, &[Arm::Sim]));
-    }
-    Ok(())
-}
-
-/// Checks the coupling on the live backend: one group, since all senders there have one receiver,
-/// and a group is the flows to it; and either all guests or all ports are coupled, since the
-/// guests' kernels know nothing of the ports' groups.
-fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
-    let (mut first, mut first_kind) = (None, None);
-    for (i, guests) in case.guests.iter().enumerate() {
-        let Some(coupling) = guests.group() else {
-            continue;
-        };
-        let first = *first.get_or_insert(&coupling.group);
-        if *first != coupling.group {
-            let kind = if guests.share.is_some() {
-                "share"
-            } else {
-                "coupling"
-            };
-            let key = format!("{key}.guests.{i}.{kind}.group");
-            let what = format!("a second coupled group beside `{first}`");
-            return Err(only(key, &what, &[Arm::Sim]));
-        }
-        let kind = (guests.is_coupled_by_port(), guests.share.is_some());
-        if *first_kind.get_or_insert(kind) != kind {
-            let key = format!("{key}.guests.{i}.law");
-            let what = "one group of guests with law coupled and guests without";
-            return Err(only(key, what, &[Arm::Sim]));
-        }
-    }
-    Ok(())
+    shape::check_case(key, case, topology)
 }
 
 /// Returns whether the group's receiver requests pages, which a real web server serves on the live

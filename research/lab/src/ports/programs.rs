@@ -38,9 +38,14 @@ impl Ports for LivePorts {
             weight: sharing.weight,
             priorities: sharing.priorities.clone(),
             rules: uc_law::group_policy(&sharing.rules, sharing.is_sum),
-            ..match sharing.is_sum {
-                true => PortCoupling::share(Some(0)),
-                false => PortCoupling::default(),
+            ..match (sharing.is_sum, sharing.is_spread) {
+                (true, _) => PortCoupling::share(Some(0)),
+                (false, true) => PortCoupling {
+                    prefix4: 0,
+                    prefix6: 0,
+                    ..PortCoupling::default()
+                },
+                (false, false) => PortCoupling::default(),
             }
         });
         let plan = PortPlan::of_all(policy, coupling);

@@ -1,6 +1,8 @@
 //! Helpers that the live tests share.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
+pub mod ping;
+
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
