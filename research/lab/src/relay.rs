@@ -74,7 +74,7 @@ struct Exits {
     /// Gaps between the frames of counted flows' other direction, by its number.
     ack_gaps: HashMap<u32, AckGaps>,
     refused_frames: u64,
-    /// Frames dropped by any link although their ECN field was ECT or CE.
+    /// Frames dropped by any queue although their ECN field was ECT or CE.
     dropped_ect_frames: u64,
     failure: Option<LabError>,
     /// Stalls of the only server, if it has any; next line, whether it is stalled.
@@ -113,8 +113,10 @@ impl Sink<Frame> for Exits {
         }
     }
 
-    fn dropped(&mut self, _: Nanos, _: LinkId, frame: &Frame, _: DropReason) {
-        self.dropped_ect_frames += u64::from(frame.ecn().can_be_marked());
+    fn dropped(&mut self, _: Nanos, _: LinkId, frame: &Frame, reason: DropReason) {
+        // A random loss says nothing of whether the queue marks what it could drop.
+        let by_queue = reason != DropReason::Fault;
+        self.dropped_ect_frames += u64::from(by_queue && frame.ecn().can_be_marked());
     }
 }
 

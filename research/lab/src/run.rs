@@ -49,8 +49,8 @@ pub enum Progress {
 pub struct Repetition {
     /// Number of the run, from 0.
     pub run: u32,
-    /// Seed of the order in which flows start and of RED's random numbers. A real kernel's timing
-    /// does not depend on it: the same seed gives a similar run, not the same one.
+    /// Seed of the order in which flows start and of the network's random numbers. A real kernel's
+    /// timing does not depend on it: the same seed gives a similar run, not the same one.
     pub seed: u64,
 }
 

@@ -14,7 +14,7 @@ use crate::tap::Tap;
 pub struct WireSetup {
     /// The experiment's network.
     pub network: Network,
-    /// Seed of RED's random numbers.
+    /// Seed of the network's random numbers: RED's, and those of random loss.
     pub seed: u64,
     /// Interval at which the bottleneck's queue is read.
     pub sample: Duration,

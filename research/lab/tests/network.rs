@@ -5,6 +5,7 @@ mod support;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use nix::sys::socket::{setsockopt, sockopt};
 use support::ping::{ECHO_HEADER_BYTES, ping};
 use support::{build, experiment, live};
 use uc_lab::{Lab, Plan};
@@ -12,6 +13,7 @@ use uc_live::in_peace;
 
 const TWO_HOSTS: &str = "[[case.guests]]\nname = \"g\"\ncount = 2\nstack = \"reno\"";
 const RENO: &str = "[stack.reno]\ncongestion_control = \"reno\"";
+
 fn star(rate: &str, delay: &str, family: &str) -> (Plan, Lab) {
     let network = format!(
         "rate = \"{rate}\"\ndelay = \"{delay}\"\nfamily = \"{family}\"\n\
@@ -133,4 +135,52 @@ fn live_guests_that_do_not_know_each_other_find_each_other_by_broadcast() {
         "{:?}",
         report.counters
     );
+}
+
+#[test]
+fn live_random_loss_has_the_given_rate_and_spares_the_queue() {
+    if !live() {
+        return;
+    }
+    const SENT: u64 = 5_000;
+    const CHANCE: f64 = 0.1;
+    in_peace(|| {
+        let network = format!(
+            "rate = \"100Mbit\"\ndelay = \"100us\"\nloss = {CHANCE}\n\
+             queue = {{ kind = \"droptail\", limit = \"1MB\" }}"
+        );
+        let (plan, lab) = build(&experiment(1, &network, TWO_HOSTS, RENO));
+        let at = SocketAddr::new(plan.servers[0].address, 9_000);
+        let bind = || {
+            let socket = UdpSocket::bind(at).unwrap();
+            setsockopt(&socket, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+            socket
+        };
+        let receiver = lab.wiring.servers[0].enter(bind).unwrap();
+        let send = || {
+            let socket = UdpSocket::bind(SocketAddr::new(plan.guests[0].address, 0)).unwrap();
+            for _ in 0..SENT {
+                socket.send_to(&[7; 100], at).unwrap();
+            }
+        };
+        lab.wiring.guests[0].enter(send).unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_secs(1)))
+            .unwrap();
+        let mut received = 0;
+        while receiver.recv(&mut [0; 200]).is_ok() {
+            received += 1;
+        }
+        let report = lab.finish().unwrap();
+        let link = report.links["switch->receiver"];
+        println!("{received} of {SENT} received; {link:?}");
+        // Some frames of the kernels' own cross the link, too.
+        let lost = SENT - received;
+        assert!(
+            (lost..lost + 20).contains(&link.dropped_packets),
+            "{lost}: {link:?}"
+        );
+        // Expected 500, standard deviation 21: within six of them.
+        assert!((373..628).contains(&lost), "{lost} of {SENT}");
+    });
 }

@@ -208,9 +208,6 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
     if network.processing.0 > 0 {
         return Err(only("network.processing", "processing", &[Arm::Sim]));
     }
-    if network.loss > 0.0 {
-        return Err(only("network.loss", "random loss", &[Arm::Sim]));
-    }
     for (name, stack) in &experiment.stacks {
         if let Some(key) = stack.simulated_keys().first() {
             return Err(only(format!("stack.{name}.{key}"), key, &[Arm::Sim]));
