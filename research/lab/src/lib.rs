@@ -53,6 +53,7 @@ pub mod tcp_info;
 pub mod traffic;
 pub mod turns;
 mod web;
+pub mod tcp_counters;
 pub mod wire;
 pub mod wire_setup;
 pub mod wiring;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use uc_experiment::FlowSample;
 use uc_lab::load::{Counted, GoOn, Running};
 use uc_lab::turns::Turns;
-use uc_lab::{LabError, Load, Plan, Reception, Sighting, clock, traffic};
+use uc_lab::{LabError, Load, Plan, Reception, Sighting, clock, tcp_counters, traffic};
 
 use crate::coupling::{self, Coupling};
 use crate::error::VmError;
@@ -206,7 +206,7 @@ impl<'a> Senders<'a> {
     /// several.
     fn timeouts(&self, after: &[BTreeMap<String, u64>]) -> Vec<Option<u32>> {
         let of_flow = |flow: &uc_lab::reception::Expected| {
-            let count = self.since(after, flow.running.guest, "TcpExt_TCPTimeouts");
+            let count = self.since(after, flow.running.guest, tcp_counters::TIMEOUTS);
             let alone = self.plan.guests[flow.running.guest].flows == 1;
             alone.then(|| u32::try_from(count).unwrap_or(u32::MAX))
         };

@@ -6,6 +6,7 @@ use std::path::Path;
 use uc_experiment::CouplingRules;
 use uc_lab::CongestionControls;
 use uc_lab::netns::Namespace;
+use uc_lab::tcp_counters;
 use uc_lab::wiring;
 
 use crate::image::MODULES;
@@ -47,11 +48,7 @@ pub fn set_up(set_up: &SetUp) -> Done<CongestionControls> {
 /// Returns the counters of `/proc/net/snmp` and `/proc/net/netstat`, named by section, such as
 /// `Tcp_RetransSegs`.
 pub fn counters() -> Done<BTreeMap<String, u64>> {
-    let mut all = BTreeMap::new();
-    for path in ["/proc/net/snmp", "/proc/net/netstat"] {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-        all.extend(parse(&text));
-    }
+    let mut all = tcp_counters::read().map_err(|error| error.to_string())?;
     // Counters of guest/pvtcp, if it is loaded: a name and a number in each line.
     let pvtcp = std::fs::read_to_string(PVTCP).unwrap_or_default();
     let pairs = pvtcp.lines().filter_map(|line| line.split_once(' '));
@@ -61,38 +58,4 @@ pub fn counters() -> Done<BTreeMap<String, u64>> {
         }
     }
     Ok(all)
-}
-
-/// Parses pairs of lines: `Section: name name`, then `Section: number number`. Omits negative
-/// values, which mean no limit.
-fn parse(text: &str) -> BTreeMap<String, u64> {
-    let mut found = BTreeMap::new();
-    let lines: Vec<_> = text.lines().collect();
-    for pair in lines.chunks_exact(2) {
-        let (names, values) = (pair[0].split_whitespace(), pair[1].split_whitespace());
-        let section = pair[0].split(':').next().unwrap_or_default();
-        for (name, value) in names.zip(values).skip(1) {
-            if let Ok(value) = value.parse() {
-                found.insert(format!("{section}_{name}"), value);
-            }
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_found_by_section_and_name() {
-        let text = "Tcp: RtoMin MaxConn RetransSegs\nTcp: 200 -1 7\n\
-                    TcpExt: TCPTimeouts\nTcpExt: 3\n";
-        let found = parse(text);
-        assert_eq!(found["Tcp_RetransSegs"], 7);
-        assert_eq!(found["TcpExt_TCPTimeouts"], 3);
-        assert!(!found.contains_key("Tcp_MaxConn"));
-        let here = counters().unwrap();
-        assert!(here.contains_key("TcpExt_TCPTimeouts"), "{here:?}");
-    }
 }
