@@ -348,8 +348,7 @@ impl Measure {
     /// Returns the only backend whose records contain the measure; `None` if all do.
     pub fn only_on(&self) -> Option<Arm> {
         match self {
-            Measure::Timeouts { .. }
-            | Measure::Events { .. }
+            Measure::Events { .. }
             | Measure::ClockJump { .. }
             | Measure::Rto { .. }
             | Measure::PacketRtt { .. }
@@ -366,14 +365,10 @@ impl Measure {
         }
     }
 
-    /// Returns whether the records of that backend contain the measure. VMs report the timeouts of
-    /// a guest's only flow.
+    /// Returns whether the records of that backend contain the measure. Real kernels report the
+    /// timeouts of a guest's only flow.
     pub fn can_be_told_by(&self, arm: Arm) -> bool {
-        match self {
-            Measure::Timeouts { .. } => arm != Arm::Live,
-            Measure::Ratio { of, to } => of.can_be_told_by(arm) && to.can_be_told_by(arm),
-            _ => self.only_on().is_none_or(|only| only == arm),
-        }
+        self.only_on().is_none_or(|only| only == arm)
     }
 
     /// Returns the part of the run that the measure names, if it names one.

@@ -186,11 +186,10 @@ pub fn judge(
 }
 
 fn not_judged(expect: &Expectation, arm: Arm, single: bool) -> Option<String> {
-    let known = expect.measure.only_on();
     if let Some(other) = expect.on.filter(|on| *on != arm) {
         return Some(format!("is for {other}, and this ran on {arm}"));
     }
-    if let Some(other) = known.filter(|_| !expect.measure.can_be_told_by(arm)) {
+    if let Some(other) = expect.measure.only_on().filter(|only| *only != arm) {
         return Some(format!("only {other} measures it, and this ran on {arm}"));
     }
     let trend = expect.along.is_some() && single;

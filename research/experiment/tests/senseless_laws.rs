@@ -326,21 +326,41 @@ fn a_measure_of_something_missing_is_refused_at_the_place() {
 }
 
 #[test]
-fn stop_suits_every_backend_and_other_applications_than_bulk_the_simulator() {
+fn backends_refuse_the_applications_that_they_lack() {
+    use uc_experiment::Arm;
     let read = |keys: &str| {
         let text = GOOD.replacen("count = 9", keys, 1);
         let experiment = uc_experiment::Experiment::from_str("t.toml", &text).expect("reads");
         experiment.validate().expect("makes sense");
-        experiment.suits(uc_experiment::Arm::Sim).expect("suits");
+        experiment.suits(Arm::Sim).expect("suits");
         experiment
     };
-    let stops = read("stop = \"5s\"");
-    stops.suits(uc_experiment::Arm::Live).expect("suits");
-    let transfer = read("application = { transfer = { size = \"1MB\" } }");
-    let error = transfer.suits(uc_experiment::Arm::Live).expect_err("no");
-    assert_eq!(
-        error.to_string(),
-        "t.toml:32:15: case.0.guests.0.application: the application transfer is for sim only; \
-         run it with --on sim"
-    );
+    read("stop = \"5s\"").suits(Arm::Live).expect("suits");
+    for (application, on_live, words) in [
+        (
+            "{ transfer = { size = \"1MB\" } }",
+            true,
+            "application is for sim and live only",
+        ),
+        (
+            "{ messages = { sizes = \"10kB\", every = \"1s\" } }",
+            true,
+            "application is for sim and live only",
+        ),
+        (
+            "{ web = { rate = 5, sizes = \"10kB\" } }",
+            false,
+            "the application web is for sim only; run it with --on sim",
+        ),
+    ] {
+        let experiment = read(&format!("application = {application}"));
+        assert_eq!(
+            experiment.suits(Arm::Live).is_ok(),
+            on_live,
+            "{application}"
+        );
+        let told = experiment.suits(Arm::Vm).expect_err("no").to_string();
+        let place = "t.toml:32:15: case.0.guests.0.application: ";
+        assert!(told.starts_with(place) && told.contains(words), "{told}");
+    }
 }

@@ -1,9 +1,28 @@
 //! CLOCK_MONOTONIC in nanoseconds: the time of the emulator and of the run.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use uc_net::Nanos;
+
+/// Interval at which a thread that waits checks whether it is still wanted.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits until `at`; returns false if `stop` is set before, at most 20 ms after it was.
+pub(crate) fn wait_until(at: Nanos, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = at.since(now());
+        if left == Nanos::ZERO {
+            return true;
+        }
+        thread::sleep(Duration::from_nanos(left.0).min(LOOK));
+    }
+}
 
 /// Returns the current time. The clock exists on every Linux; if the call failed, the time would be
 /// zero.

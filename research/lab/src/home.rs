@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use uc_experiment::FlowSample;
+use uc_net::Nanos;
 
 use crate::clock;
 use crate::error::LabError;
@@ -10,6 +11,7 @@ use crate::lab::Lab;
 use crate::load::{Counted, GoOn, Load, Running, Sighting};
 use crate::plan::Plan;
 use crate::sampler;
+use crate::tcp_counters;
 use crate::tcp_info::TcpInfo;
 use crate::traffic::Traffic;
 use crate::wiring::Ends;
@@ -76,6 +78,10 @@ impl Load for Here<'_> {
         self.traffic.wait_connected(go_on)
     }
 
+    fn begin(&mut self, started: Nanos) -> Result<(), LabError> {
+        self.traffic.begin(started)
+    }
+
     fn check(&mut self) -> Result<(), LabError> {
         self.traffic.check()
     }
@@ -110,7 +116,26 @@ impl Load for Here<'_> {
     fn finish(&mut self) -> Result<Counted, LabError> {
         Ok(Counted {
             counters: self.traffic.counters(),
-            ..Counted::default()
+            timeouts: self.timeouts()?,
+            completions: self.traffic.completions(),
         })
+    }
+}
+
+impl Here<'_> {
+    /// Returns the timeouts of each flow since its namespace was made: all of a guest's if it has one
+    /// flow, `None` if it has several.
+    fn timeouts(&self) -> Result<Vec<Option<u32>>, LabError> {
+        let of_flow = |flow: &crate::traffic::Flow| {
+            if self.plan.guests[flow.guest].flows != 1 {
+                return Ok(None);
+            }
+            let counters = self.lab.wiring.guests[flow.guest].enter(tcp_counters::read)?;
+            let counters =
+                counters.map_err(|source| LabError::resource("read counters of TCP", source))?;
+            let count = counters.get(tcp_counters::TIMEOUTS).copied().unwrap_or(0);
+            Ok(Some(u32::try_from(count).unwrap_or(u32::MAX)))
+        };
+        self.traffic.flows().iter().map(of_flow).collect()
     }
 }

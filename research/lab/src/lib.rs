@@ -7,12 +7,13 @@
 //! Read in this order:
 //! - [`run`]: one run of one case, the entry point ([`run_case`]).
 //! - [`need`]: the preconditions on the host.
-//! - [`plan`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts
-//!   and the server.
+//! - [`plan`], [`part`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]:
+//!   guests, hosts and the server.
 //! - [`wire`], [`wire_setup`], [`relay`], [`realtime`], [`emulation`], [`frame`], [`flow`],
 //!   [`lateness`]: the network; `stalled`, [`turns`]: a receiver that stalls.
-//! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], `names`: the flows, and
-//!   their measurement; [`incast`]: blocks on request; `web`, `nginx`: pages of a real web server.
+//! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], [`tcp_counters`], `names`:
+//!   the flows, and their measurement; [`incast`]: blocks on request; [`messages`], [`journal`]:
+//!   messages and transfers; `web`, `nginx`: pages of a real web server.
 //! - [`ports`]: the interface to port programs; [`home`], [`load`]: the interface to platforms of
 //!   guests.
 
@@ -27,14 +28,17 @@ pub mod flow;
 pub mod frame;
 pub mod home;
 pub mod incast;
+pub mod journal;
 pub mod lab;
 pub mod lateness;
 pub mod load;
+pub mod messages;
 mod names;
 pub mod need;
 pub mod netns;
 mod nginx;
 pub mod pages;
+pub mod part;
 pub mod pattern;
 pub mod plan;
 pub mod ports;
@@ -49,11 +53,11 @@ pub mod socket;
 pub mod stack;
 mod stalled;
 pub mod tap;
+pub mod tcp_counters;
 pub mod tcp_info;
 pub mod traffic;
 pub mod turns;
 mod web;
-pub mod tcp_counters;
 pub mod wire;
 pub mod wire_setup;
 pub mod wiring;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use uc_experiment::FlowSample;
+use uc_experiment::{Completion, FlowSample};
 use uc_net::Nanos;
 
 use crate::error::LabError;
@@ -17,12 +17,18 @@ pub trait Load {
     /// Returns the flows, in the order of the record.
     fn flows(&self) -> Vec<Running>;
 
-    /// Waits until every flow is connected, and returns the number of retransmitted SYNs. Flows
-    /// send as soon as they are connected.
+    /// Waits until every flow is connected that starts before the run's clock, and returns the
+    /// number of retransmitted SYNs. Flows send as soon as they are connected.
     ///
     /// # Errors
     /// The guest that could not connect, or the error of `go_on`.
     fn wait_connected(&mut self, go_on: GoOn<'_>) -> Result<u64, LabError>;
+
+    /// Starts the flows that begin with the run's clock, which started at `started`.
+    ///
+    /// # Errors
+    /// The guest whose flow could not be started.
+    fn begin(&mut self, started: Nanos) -> Result<(), LabError>;
 
     /// Checks that every flow goes on.
     ///
@@ -36,8 +42,8 @@ pub trait Load {
     /// The guest whose flow could not be read.
     fn sample(&mut self) -> Result<Vec<Sighting>, LabError>;
 
-    /// Returns the guests' counters of the whole run, and the retransmission timeouts of each flow
-    /// where they are known.
+    /// Returns the guests' counters of the whole run, the retransmission timeouts of each flow where
+    /// they are known, and its transfers.
     ///
     /// # Errors
     /// The guest that could not be read.
@@ -75,4 +81,6 @@ pub struct Counted {
     pub counters: BTreeMap<String, u64>,
     /// Timeouts of each flow; `None` where they are not counted.
     pub timeouts: Vec<Option<u32>>,
+    /// Messages and transfers of each flow; empty where no flow has any.
+    pub completions: Vec<Vec<Completion>>,
 }

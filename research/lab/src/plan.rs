@@ -8,13 +8,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use uc_experiment::layout::Place;
 use uc_experiment::{
     Case, Coupling, CouplingRules, Dupack, Experiment, Family, Guests, Hold, Hypervisor, Law,
-    Nanos, Parameters, Profile, Stack, Topology, Value, Watch, start_keys,
+    Parameters, Profile, Stack, Topology, Value, Watch, start_keys,
 };
 
 use crate::error::LabError;
 use crate::incast::Incast;
 use crate::names::{COUPLED_CONTROLS, DCTCP};
 use crate::pages::Pages;
+use crate::part::Part;
 pub use server::Server;
 
 /// Maximum number of flows of one guest, each with a port of its own.
@@ -71,25 +72,6 @@ pub struct Guest {
     pub incast: Option<Incast>,
 }
 
-/// A guest's flows of one group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// Name of the group.
-    pub group: String,
-    /// Number in the group of the first flow, from 0.
-    pub first: u32,
-    /// Number of flows.
-    pub flows: u32,
-    /// Time at which they connect.
-    pub start: Nanos,
-    /// Random delay after `start`, at most this.
-    pub start_spread: Nanos,
-    /// Time at which they end; `None`: with the run.
-    pub stop: Option<Nanos>,
-    /// Weight of each flow within its guest's share, if the guest is coupled.
-    pub priority: u8,
-}
-
 impl Guest {
     /// Returns the part that contains flow number `flow` of the guest.
     pub fn part_of(&self, flow: u32) -> &Part {
@@ -107,9 +89,9 @@ impl Guest {
         self.coupling.is_some() && !self.is_coupled_by_port
     }
 
-    /// Returns the number of endless flows, each on one connection; 0 for a guest that serves
-    /// pages.
-    pub fn bulk_flows(&self) -> u32 {
+    /// Returns the number of flows that the guest opens, each on one connection; 0 for a guest that
+    /// serves pages.
+    pub fn opened_flows(&self) -> u32 {
         if self.pages.is_some() { 0 } else { self.flows }
     }
 }
@@ -146,7 +128,7 @@ impl Plan {
         for group in &case.guests {
             let stack = stack_named(experiment, case, &group.stack)?;
             for index in 0..group.count {
-                let part = part(group, index);
+                let part = Part::of(group, index);
                 if let Some(guest) = same_guest(case, &mut guests, group)? {
                     guest.flows += group.flows;
                     guest.parts.push(part);
@@ -214,11 +196,11 @@ impl Plan {
         guests.filter(move |guest| guest.server == server)
     }
 
-    /// Returns the number of endless flows in the case.
+    /// Returns the number of flows that the case's guests open.
     pub fn flow_count(&self) -> usize {
         self.guests
             .iter()
-            .map(|guest| guest.bulk_flows() as usize)
+            .map(|guest| guest.opened_flows() as usize)
             .sum()
     }
 }
@@ -241,22 +223,6 @@ impl Hosts {
             self.places.push(place);
         }
         number
-    }
-}
-
-fn part(group: &Guests, index: u32) -> Part {
-    Part {
-        group: group.name.clone(),
-        first: index * group.flows,
-        flows: if Pages::of(group).is_some() {
-            0 // its connections are its clients'
-        } else {
-            group.flows
-        },
-        start: group.start,
-        start_spread: group.start_spread,
-        stop: group.stop,
-        priority: group.group().map_or(1, |coupling| coupling.priority),
     }
 }
 

@@ -11,9 +11,11 @@ use std::thread::{self, JoinHandle};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::clock;
 use crate::error::LabError;
 use crate::event::Event;
 use crate::incast::Asking;
+use crate::journal::Journal;
 use crate::pattern::{CHUNK_BYTES, Pattern};
 
 /// Event of the first listener; smaller numbers are flows'.
@@ -31,6 +33,8 @@ pub(crate) struct Expected {
     pub may_end: bool,
     /// Counter of delivered payload.
     pub delivered_bytes: Arc<AtomicU64>,
+    /// Transfers that its bytes complete, if it has any.
+    pub journal: Option<Arc<Journal>>,
 }
 
 /// The running receiver.
@@ -182,6 +186,7 @@ impl Receiver {
             guest,
             delivered_bytes,
             may_end,
+            journal,
             ..
         } = &self.expected[flow];
         let ended = |source| LabError::Ended {
@@ -205,6 +210,9 @@ impl Receiver {
                 guest: guest.clone(),
                 at_byte,
             });
+        }
+        if let Some(journal) = journal {
+            journal.delivered(at_byte + count as u64, clock::now());
         }
         let Some(&group) = self.asked_by.get(&flow) else {
             return Ok(());

@@ -54,8 +54,9 @@ pub struct Repetition {
     pub seed: u64,
 }
 
-/// Runs `case` once. The run's clock starts when every flow with start time 0 is connected. A flow
-/// sends as soon as it is connected. Runs share nothing, so many can run at once in one process.
+/// Runs `case` once. The run's clock starts when every bulk and incast flow with start time 0 is
+/// connected; such a flow sends as soon as it is connected. Messages, transfers and pages begin
+/// after that. Runs share nothing, so many can run at once in one process.
 ///
 /// Calls `progress` on the calling thread: before building, before connecting, and then at most ten
 /// times a second.
@@ -211,20 +212,21 @@ impl Run<'_> {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let started = clock::now();
+        load.begin(started)?;
         let clients = Clients::start(self.plan, &lab.wiring, seed, started)?;
         let mut sampler = Sampler::new(self.plan, load, started);
         self.follow(load, &mut sampler, ports)?;
-        let counted = load.finish()?;
+        let mut counted = load.finish()?;
         let pages = clients.finish()?;
         drop(servers);
         let mut counters = ports.counters().map_err(LabError::Beside)?;
-        counters.extend(counted.counters);
+        counters.append(&mut counted.counters);
         counters.insert("traffic_syn_retransmits".into(), syn_retransmits);
         let tuples = sampler.tuples();
         let record = RunRecord {
             started_unix_ms: since_epoch.as_millis() as u64,
             counters,
-            flows: sampler.finish(&counted.timeouts),
+            flows: sampler.finish(counted),
             ..RunRecord::default()
         };
         Ok(Observed {

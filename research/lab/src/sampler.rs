@@ -9,7 +9,7 @@ use uc_net::Nanos;
 use crate::clock;
 use crate::error::LabError;
 use crate::flow::FiveTuple;
-use crate::load::{Load, Running};
+use crate::load::{Counted, Load, Running};
 use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::tcp_info::TcpInfo;
@@ -86,10 +86,13 @@ impl Sampler {
         self.tuples.clone()
     }
 
-    /// Returns the flows with their samples, and the timeouts where they are known.
-    pub fn finish(mut self, timeouts: &[Option<u32>]) -> Vec<FlowRecord> {
-        for (record, timeouts) in self.records.iter_mut().zip(timeouts) {
-            record.timeouts = *timeouts;
+    /// Returns the flows with their samples, and with the timeouts and transfers that were counted.
+    pub fn finish(mut self, counted: Counted) -> Vec<FlowRecord> {
+        for (record, timeouts) in self.records.iter_mut().zip(counted.timeouts) {
+            record.timeouts = timeouts;
+        }
+        for (record, completions) in self.records.iter_mut().zip(counted.completions) {
+            record.completions = completions;
         }
         self.records
     }

@@ -6,9 +6,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::thread;
 use std::time::{Duration, Instant};
 
+use uc_net::Nanos;
+
+use crate::clock;
 use crate::error::LabError;
 use crate::event::Event;
 use crate::pattern::Pattern;
@@ -19,8 +21,16 @@ use crate::tcp_info::TcpInfo;
 /// 1, 3, 7 and 15 s (RFC 6298 §5.5), or after each of the first seconds (Linux since 6.5,
 /// `tcp_syn_linear_timeouts`): at least five attempts.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(25);
-/// Interval at which a waiting sender checks whether it is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
+
+/// Connects the socket of a guest to the server.
+pub(crate) fn connect(socket: &TcpStream, server: SocketAddr, guest: &str) -> Result<(), LabError> {
+    socket::connect(socket, server, CONNECT_DEADLINE).map_err(|error| LabError::Connect {
+        guest: guest.into(),
+        server,
+        seconds: CONNECT_DEADLINE.as_secs(),
+        detail: error.to_string(),
+    })
+}
 
 /// The input of one sender's thread.
 #[derive(Debug)]
@@ -67,21 +77,11 @@ impl Bulk {
     }
 
     fn connect(&self) -> Result<(), LabError> {
-        let start = Instant::now();
-        while start.elapsed() < self.wait && !self.stopping() {
-            thread::sleep((self.wait - start.elapsed().min(self.wait)).min(LOOK));
-        }
-        if self.stopping() {
+        let start = Nanos(clock::now().0 + self.wait.as_nanos() as u64);
+        if !clock::wait_until(start, &self.stop) {
             return Ok(());
         }
-        socket::connect(&self.socket, self.server, CONNECT_DEADLINE).map_err(|error| {
-            LabError::Connect {
-                guest: self.guest.clone(),
-                server: self.server,
-                seconds: CONNECT_DEADLINE.as_secs(),
-                detail: error.to_string(),
-            }
-        })
+        connect(&self.socket, self.server, &self.guest)
     }
 
     fn write(&mut self, begun: Instant) -> Result<(), LabError> {

@@ -1,4 +1,5 @@
-//! Bulk flows: one listener at each receiver, one connection per flow, as much data as TCP takes.
+//! The flows that guests open: one listener at each receiver, one connection per flow. A flow carries as
+//! much data as TCP takes, blocks on request, or messages.
 //!
 //! Every socket lingers for zero seconds: when it is closed, also by the kernel after SIGKILL, the
 //! connection is reset instead of being finished in the background, where its retransmissions
@@ -13,16 +14,21 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use uc_experiment::Completion;
+use uc_net::Nanos;
 use uc_net::random::Stream;
 
 use crate::error::LabError;
 use crate::event::Event;
 use crate::flow::FiveTuple;
 use crate::incast::{Asking, Rounds};
+use crate::journal::Journal;
+use crate::messages::Messenger;
 use crate::names::{GUEST_PORT_FIRST, SERVER_PORT};
 use crate::netns::Namespace;
+use crate::part::Part;
 use crate::pattern::Pattern;
-use crate::plan::{Part, Plan, Server};
+use crate::plan::{Plan, Server};
 use crate::receiver;
 use crate::sender::Bulk;
 use crate::socket;
@@ -47,6 +53,7 @@ pub struct Flow {
     /// Socket of the sender.
     pub socket: TcpStream,
     delivered_bytes: Arc<AtomicU64>,
+    journal: Arc<Journal>,
 }
 
 impl Flow {
@@ -65,6 +72,9 @@ pub struct Traffic {
     senders: Vec<JoinHandle<()>>,
     events: Receiver<Event>,
     rounds: Arc<Rounds>,
+    /// Senders of messages, until the run's clock starts, with their ends of the channel.
+    waiting: Vec<(Messenger, Sender<Event>)>,
+    started: Nanos,
 }
 
 /// Returns the connections of a plan, in the order of the record: group by group, guest by guest.
@@ -72,7 +82,7 @@ pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
     let of_guest = |guest: &crate::plan::Guest| {
         let address = guest.address;
         let server = SocketAddr::new(plan.server_of(guest).address, SERVER_PORT);
-        (0..guest.bulk_flows() as u16).map(move |flow| {
+        (0..guest.opened_flows() as u16).map(move |flow| {
             FiveTuple::tcp(SocketAddr::new(address, GUEST_PORT_FIRST + flow), server)
         })
     };
@@ -93,8 +103,13 @@ impl Traffic {
         let receivers = flows.iter().map(|flow| receiver::Expected {
             from: flow.tuple.source,
             guest: plan.guests[flow.guest].label.clone(),
-            may_end: flow.part.stop.is_some(),
+            may_end: flow.part.may_end(),
             delivered_bytes: Arc::clone(&flow.delivered_bytes),
+            journal: flow
+                .part
+                .messages
+                .is_some()
+                .then(|| Arc::clone(&flow.journal)),
         });
         let receivers = receivers.collect();
         let rounds = Arc::default();
@@ -106,6 +121,8 @@ impl Traffic {
             senders: Vec::new(),
             events,
             rounds,
+            waiting: Vec::new(),
+            started: Nanos::ZERO,
         };
         traffic.start_senders(plan, seed, &pattern, &sender)?;
         Ok(traffic)
@@ -128,30 +145,60 @@ impl Traffic {
                     source,
                 }
             };
+            let socket = flow.socket.try_clone();
+            let socket = socket.map_err(failed("duplicating a socket"))?;
+            let (pattern, stop) = (Arc::clone(pattern), Arc::clone(&self.stop));
+            let events = events.clone();
+            if let Some(messages) = &flow.part.messages {
+                let name = format!("{}[{}]/sizes", flow.part.group, flow.index);
+                let messenger = Messenger {
+                    messages: messages.clone(),
+                    sizes: Stream::new(seed, &name),
+                    wait,
+                    socket,
+                    server: flow.tuple.destination,
+                    guest,
+                    pattern,
+                    journal: Arc::clone(&flow.journal),
+                    stop,
+                };
+                self.waiting.push((messenger, events));
+                continue;
+            }
             let bulk = Bulk {
                 wait,
                 block_bytes: plan.guests[flow.guest].incast.map(|it| it.block_bytes),
                 last: flow.part.stop.map(duration),
-                socket: flow
-                    .socket
-                    .try_clone()
-                    .map_err(failed("duplicating a socket"))?,
+                socket,
                 server: flow.tuple.destination,
                 guest: guest.clone(),
-                pattern: Arc::clone(pattern),
-                stop: Arc::clone(&self.stop),
+                pattern,
+                stop,
             };
-            let events = events.clone();
-            let handle = thread::Builder::new()
-                .name(format!("uc-{guest}"))
-                .spawn(move || bulk.run(&events))
-                .map_err(|source| LabError::Resource {
-                    action: "start a thread",
-                    source,
-                })?;
-            self.senders.push(handle);
+            self.senders.push(spawn(&guest, move || bulk.run(&events))?);
         }
         Ok(())
+    }
+
+    /// Starts the flows that begin with the run's clock, which started at `started`: those of
+    /// messages and transfers.
+    ///
+    /// # Errors
+    /// [`LabError::Resource`] without a thread.
+    pub fn begin(&mut self, started: Nanos) -> Result<(), LabError> {
+        self.started = started;
+        for (messenger, events) in std::mem::take(&mut self.waiting) {
+            let guest = messenger.guest.clone();
+            self.senders
+                .push(spawn(&guest, move || messenger.run(started, &events))?);
+        }
+        Ok(())
+    }
+
+    /// Returns the messages and transfers of each flow; times count from the start of the clock.
+    pub fn completions(&self) -> Vec<Vec<Completion>> {
+        let of_flow = |flow: &Flow| flow.journal.completions(self.started);
+        self.flows.iter().map(of_flow).collect()
     }
 
     /// Returns the flows, in the order of the record.
@@ -164,8 +211,8 @@ impl Traffic {
         self.rounds.counters()
     }
 
-    /// Waits until every flow that starts with the run is connected, and returns the number of
-    /// retransmitted SYNs. Flows send as soon as they are connected. `go_on` is called about every
+    /// Waits until every bulk and incast flow that starts with the run is connected, and returns the
+    /// number of retransmitted SYNs. These flows send as soon as they are connected. `go_on` is called about every
     /// 20 ms.
     ///
     /// # Errors
@@ -175,7 +222,7 @@ impl Traffic {
         &self,
         go_on: impl Fn() -> Result<(), LabError>,
     ) -> Result<u64, LabError> {
-        let is_first = |flow: &&Flow| flow.part.start.0 == 0;
+        let is_first = |flow: &&Flow| flow.part.start.0 == 0 && flow.part.messages.is_none();
         let mut missing = self.flows.iter().filter(is_first).count();
         let mut retransmits = 0;
         while missing > 0 {
@@ -224,6 +271,13 @@ impl Drop for Traffic {
         }
         self.receiver.stop();
     }
+}
+
+/// Starts the thread of a guest's sender.
+fn spawn(guest: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LabError> {
+    let named = thread::Builder::new().name(format!("uc-{guest}"));
+    let failed = |source| LabError::resource("start a thread", source);
+    named.spawn(run).map_err(failed)
 }
 
 fn duration(time: uc_experiment::Nanos) -> Duration {
@@ -321,6 +375,7 @@ fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
                     tuple,
                     socket,
                     delivered_bytes: Arc::default(),
+                    journal: Arc::default(),
                 });
             }
         }

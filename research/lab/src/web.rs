@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::SockaddrStorage;
@@ -180,7 +179,7 @@ impl Client {
     fn run(mut self) -> Result<FlowRecord, LabError> {
         let expected = page(&self.pages);
         for at in std::mem::take(&mut self.times) {
-            if !self.wait_until(at) {
+            if !clock::wait_until(self.started + at, &self.stop) {
                 break;
             }
             let started_ns = clock::now().since(self.started).0;
@@ -199,21 +198,6 @@ impl Client {
 
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Waits until `at`; returns false if the run ends first.
-    fn wait_until(&self, at: Nanos) -> bool {
-        let look = Duration::from_millis(LOOK_MS.into());
-        loop {
-            if self.stopping() {
-                return false;
-            }
-            let left = at.0.saturating_sub(clock::now().since(self.started).0);
-            if left == 0 {
-                return true;
-            }
-            thread::sleep(Duration::from_nanos(left).min(look));
-        }
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> LabError + use<> {

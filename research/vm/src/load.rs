@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use uc_experiment::FlowSample;
+use uc_experiment::{FlowSample, Nanos};
 use uc_lab::load::{Counted, GoOn, Running};
 use uc_lab::turns::Turns;
 use uc_lab::{LabError, Load, Plan, Reception, Sighting, clock, tcp_counters, traffic};
@@ -241,6 +241,11 @@ impl Load for Senders<'_> {
         Ok(retransmits)
     }
 
+    /// Does nothing: flows of machines are bulk flows and blocks, which start before the clock.
+    fn begin(&mut self, _: Nanos) -> Result<(), LabError> {
+        Ok(())
+    }
+
     fn check(&mut self) -> Result<(), LabError> {
         self.reception.check()?;
         if self.freezers.iter().any(Freezer::has_ended) {
@@ -298,6 +303,7 @@ impl Load for Senders<'_> {
         Ok(Counted {
             counters,
             timeouts: self.timeouts(&after),
+            ..Counted::default()
         })
     }
 }

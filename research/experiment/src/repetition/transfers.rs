@@ -65,7 +65,13 @@ impl<'a> Repetition<'a> {
     pub(super) fn timeouts(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
         let mut sum = 0;
         for flow in self.flows(case, of)? {
-            let unknown = || self.lacks(case, flow, "no count of timeouts; run it --on sim");
+            let unknown = || {
+                self.lacks(
+                    case,
+                    flow,
+                    "no count of timeouts: give its guest one flow, or run it --on sim",
+                )
+            };
             sum += u64::from(flow.timeouts.ok_or_else(unknown)?);
         }
         Ok(sum as f64)

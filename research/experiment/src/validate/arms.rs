@@ -135,7 +135,7 @@ fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
             ("start", guests.start.0 > 0),
             ("start_spread", guests.start_spread.0 > 0),
             ("stop", guests.stop.is_some()),
-            ("application", is_web(guests)),
+            ("application", !is_from_machines(guests)),
             ("start_law", guests.start_law.is_some()),
             ("hold", guests.hold.is_some()),
             ("dupack", guests.dupack.is_some()),
@@ -234,8 +234,7 @@ fn check_real_case(key: &str, case: &Case, topology: Topology) -> Result<(), Onl
             let what = "hold without a law on the port (\"pass\" will do)";
             return Err(only(format!("{key}.hold"), what, &[Arm::Sim]));
         }
-        let is_incast = matches!(guests.application, Application::Incast { .. });
-        if guests.application != Application::Bulk && !is_web(guests) && !is_incast {
+        if !is_real(guests) {
             let what = format!("the application {}", guests.application.name());
             return Err(only(format!("{key}.application"), &what, &[Arm::Sim]));
         }
@@ -261,6 +260,23 @@ fn is_web(guests: &Guests) -> bool {
             request: Some(_),
             ..
         }
+    )
+}
+
+/// Returns whether guests with real kernels have the group's application.
+fn is_real(guests: &Guests) -> bool {
+    let is_sent = matches!(
+        guests.application,
+        Application::Messages { .. } | Application::Transfer { .. }
+    );
+    is_from_machines(guests) || is_sent || is_web(guests)
+}
+
+/// Returns whether machines have the group's application.
+fn is_from_machines(guests: &Guests) -> bool {
+    matches!(
+        guests.application,
+        Application::Bulk | Application::Incast { .. }
     )
 }
 
