@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * From an Ethernet frame to a uc_segment and a uc_key, and from a uc_edit back to the bytes.
- *
- * Reading goes through uc_read(), or where it is rare through bpf_skb_load_bytes() alone; writing
- * through bpf_l3/l4_csum_replace() and bpf_skb_store_bytes(), which keep complete, partial and
- * absent checksums right.
+ * From an Ethernet frame to a uc_segment and a uc_key. (From a uc_edit back to the bytes: write.h.)
+ * Reading goes through uc_read(), or where it is rare through bpf_skb_load_bytes() alone.
  */
 #ifndef UC_PACKET_H
 #define UC_PACKET_H
@@ -55,6 +52,7 @@ struct uc_offsets {
 	__u32 tcp;
 	__u8 ipv6;
 	__u8 header_bytes; /* TCP header with options */
+	__u8 header_word;  /* the highest byte of the word with the flags and the window */
 	__u8 dscp;
 };
 
@@ -281,6 +279,7 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	rest = bpf_ntohl(tcp[3]);
 
 	at->header_bytes = rest >> 28 << 2;
+	at->header_word = rest >> 24;
 	payload_at = at->tcp + at->header_bytes;
 	/* A super-segment may be longer than the IP header can say (BIG TCP); everything else ends
 	 * where the IP header says, and short Ethernet frames carry padding behind it. Not by
@@ -313,140 +312,6 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 		segment->mss_bytes = found >> 16;
 	}
 	return UC_TRANSLATED;
-}
-
-/* Writes the ECN codepoint. Returns 0, or a negative error. */
-static __always_inline int uc_write_ecn(struct __sk_buff *skb, const struct uc_offsets *at,
-					__u8 ecn)
-{
-	__u32 tos_at = ETH_HLEN + 1;
-	__u8 old, new;
-
-	if (bpf_skb_load_bytes(skb, tos_at, &old, 1))
-		return -1;
-	if (at->ipv6) {
-		new = (old & ~(UC_ECN_MASK << 4)) | ecn << 4;
-		/* IPv6 has no header checksum; a complete skb->csum must be updated */
-		return bpf_skb_store_bytes(skb, tos_at, &new, 1, BPF_F_RECOMPUTE_CSUM);
-	}
-	new = (old & ~UC_ECN_MASK) | ecn;
-	if (bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), bpf_htons(old),
-				bpf_htons(new), 2))
-		return -1;
-	return bpf_skb_store_bytes(skb, tos_at, &new, 1, 0);
-}
-
-/* Writes two bytes of the TCP header and its checksum. In a complete skb->csum both changes cancel.
- * Returns 0, or a negative error. */
-static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_offsets *at,
-					__u32 offset, __be16 old, __be16 new)
-{
-	if (bpf_l4_csum_replace(skb, at->tcp + offsetof(struct tcphdr, check), old, new, 2))
-		return -1;
-	return bpf_skb_store_bytes(skb, at->tcp + offset, &new, 2, 0);
-}
-
-/* Moves a bit of UC_OPT_* to the bit of an option's kind, without a branch for the verifier. */
-#define UC_KIND_BIT(removed, option, kind) ((__u64)((removed) & (option)) / (option) << (kind))
-
-/* Returns which option kinds are those of `removed`, UC_OPT_*: bit n for kind n. */
-static __always_inline __u64 uc_kinds_of(__u8 removed)
-{
-	return UC_KIND_BIT(removed, UC_OPT_WSCALE, UC_KIND_WSCALE) |
-	       UC_KIND_BIT(removed, UC_OPT_SACK, UC_KIND_SACK_PERMITTED) |
-	       UC_KIND_BIT(removed, UC_OPT_TIMESTAMPS, UC_KIND_TIMESTAMPS) |
-	       UC_KIND_BIT(removed, UC_OPT_MPTCP, UC_KIND_MPTCP);
-}
-
-/* Returns which bytes of a SYN's options belong to options of these kinds, bit n for byte n. The
- * options were parsed by uc_parse_options(). */
-__attribute__((noinline)) __u64 uc_find_options(struct __sk_buff *skb, __u32 at, __u32 bytes,
-						__u64 kinds)
-{
-	__u64 found = 0;
-	__u32 offset = 0;
-
-	for (int i = 0; i < UC_OPTIONS_MAX; i++) {
-		__u8 option[2] = {};
-
-		if (offset >= bytes || bpf_skb_load_bytes(skb, at + offset, option, 1) ||
-		    option[0] == UC_KIND_END)
-			break;
-		if (option[0] == UC_KIND_NOP) {
-			offset++;
-			continue;
-		}
-		if (bpf_skb_load_bytes(skb, at + offset, option, 2) || option[1] < 2)
-			break;
-		/* without a branch: the verifier would follow both ways in each round */
-		found |= (kinds >> (option[0] & 63) & (option[0] < 64)) *
-			 (((1ULL << (option[1] & 63)) - 1) << (offset & 63));
-		offset += option[1];
-	}
-	return found;
-}
-
-/* Writes NOPs over the options of `removed`, UC_OPT_*, of a SYN or SYN-ACK. Returns 0, or a
- * negative error. */
-static __always_inline int uc_remove_options(struct __sk_buff *skb, const struct uc_offsets *at,
-					     __u8 removed)
-{
-	__u32 options_at = at->tcp + UC_TCP_HEADER;
-	__u64 found = uc_find_options(skb, options_at, at->header_bytes - UC_TCP_HEADER,
-				      uc_kinds_of(removed));
-
-	for (__u32 word_at = 0; word_at < UC_OPTIONS_MAX; word_at += 4, found >>= 4) {
-		__u8 old[4], new[4];
-
-		if (!(found & 15))
-			continue;
-		if (bpf_skb_load_bytes(skb, options_at + word_at, old, 4))
-			return -1;
-		for (int i = 0; i < 4; i++)
-			new[i] = found >> i & 1 ? UC_KIND_NOP : old[i];
-		if (bpf_l4_csum_replace(skb, at->tcp + offsetof(struct tcphdr, check),
-					*(__u32 *)old, *(__u32 *)new, 4) ||
-		    bpf_skb_store_bytes(skb, options_at + word_at, new, 4, 0))
-			return -1;
-	}
-	return 0;
-}
-
-/* Removes offers from a SYN or SYN-ACK (uc_edit.removed). Returns 0, or a negative error. */
-static __always_inline int uc_remove_offers(struct __sk_buff *skb, const struct uc_offsets *at,
-					    __u8 removed)
-{
-	__be16 old, new;
-
-	if (removed & ~UC_OPT_AE && uc_remove_options(skb, at, removed))
-		return -1;
-	if (!(removed & UC_OPT_AE))
-		return 0;
-	if (bpf_skb_load_bytes(skb, at->tcp + 12, &old, 2))
-		return -1;
-	new = old & ~bpf_htons(0x0100);
-	return uc_write_tcp(skb, at, 12, old, new);
-}
-
-/* Writes the edit into the packet, only the fields that differ. Returns 0, or a negative error. */
-static __always_inline int uc_write(struct __sk_buff *skb, const struct uc_offsets *at,
-				    const struct uc_segment *segment, const struct uc_edit *edit)
-{
-	if (edit->ecn != segment->ecn && uc_write_ecn(skb, at, edit->ecn))
-		return -1;
-	if (edit->flags != segment->flags) {
-		__be16 old, new;
-
-		if (bpf_skb_load_bytes(skb, at->tcp + 12, &old, 2))
-			return -1;
-		new = (old & bpf_htons(0xff00)) | bpf_htons(edit->flags);
-		if (uc_write_tcp(skb, at, 12, old, new))
-			return -1;
-	}
-	if (edit->window != segment->window)
-		return uc_write_tcp(skb, at, offsetof(struct tcphdr, window),
-				    bpf_htons(segment->window), bpf_htons(edit->window));
-	return 0;
 }
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "maps.h"
 #include "news.h"
-#include "../packet.h"
+#include "../write.h"
 
 struct uc_pending {
 	struct uc_key key;

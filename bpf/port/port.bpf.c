@@ -17,7 +17,7 @@
 #include "events.h"
 #include "maps.h"
 #include "open.h"
-#include "../packet.h"
+#include "../write.h"
 
 /* A flow asks about its port's hooks once in this time, a power of two below UC_HOOKS_GRAIN_NS
  * times two: what they have seen is stored no more exactly. */

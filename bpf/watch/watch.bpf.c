@@ -11,7 +11,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../packet.h"
+#include "../write.h"
 #include "arrive.h"
 #include "hold.h"
 #include "start.h"
