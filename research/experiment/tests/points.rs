@@ -241,8 +241,8 @@ fn a_backend_refuses_keys_that_only_others_support() {
         (
             Arm::Live,
             "count = 9",
-            "application = { transfer = { size = \"1kB\" } }",
-            "32:15: case.0.guests.0.application: the application transfer",
+            "application = { web = { rate = 5, sizes = \"1kB\" } }",
+            "32:15: case.0.guests.0.application: the application web",
         ),
         (
             Arm::Live,
