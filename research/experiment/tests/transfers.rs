@@ -202,8 +202,7 @@ fn values_that_a_backend_did_not_record_are_errors_that_name_them() {
 
 #[test]
 fn measures_of_one_backend_are_not_judged_on_another() {
-    let experiment =
-        experiment("{ kind = \"ack_gaps\", case = \"a\", of = \"web\", from = \"1s\" }");
+    let experiment = experiment("{ kind = \"clock_jump\", case = \"a\", of = \"web\" }");
     let judged = |arm| evaluate(&experiment, &[record()], arm).expect("computes");
     let live = judged(Arm::Live);
     assert!(live.verdicts.is_empty());

@@ -18,6 +18,7 @@
 //!   guests.
 
 mod ack_gaps;
+mod addresses;
 pub mod clock;
 pub mod congestion;
 pub mod drill;
@@ -26,6 +27,7 @@ pub mod error;
 pub mod event;
 pub mod flow;
 pub mod frame;
+mod guest;
 pub mod home;
 pub mod incast;
 pub mod journal;
@@ -49,6 +51,7 @@ pub mod relay;
 pub mod run;
 pub mod sampler;
 pub mod sender;
+mod server;
 pub mod socket;
 pub mod stack;
 mod stalled;

@@ -1,100 +1,26 @@
 //! The layout of one case: hosts, guests, names and addresses, before anything is built.
 
-mod server;
-
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::layout::Place;
 use uc_experiment::{
-    Case, Coupling, CouplingRules, Dupack, Experiment, Family, Guests, Hold, Hypervisor, Law,
-    Parameters, Profile, Stack, Topology, Value, Watch, start_keys,
+    Case, Coupling, CouplingRules, Experiment, Family, Guests, Profile, Stack, Topology, Value,
+    Watch, start_keys,
 };
 
+pub use crate::addresses::mac_text;
+use crate::addresses::{address, mac};
 use crate::error::LabError;
+pub use crate::guest::Guest;
 use crate::incast::Incast;
 use crate::names::{COUPLED_CONTROLS, DCTCP};
 use crate::pages::Pages;
 use crate::part::Part;
-pub use server::Server;
+use crate::server;
+pub use crate::server::Server;
 
 /// Maximum number of flows of one guest, each with a port of its own.
 const FLOWS_MAX: u32 = 20_000;
-
-/// One guest: a sender in a namespace or VM of its own.
-#[derive(Debug, Clone)]
-pub struct Guest {
-    /// Label `group[index]`, for messages.
-    pub label: String,
-    /// Name of the guest's group.
-    pub group: String,
-    /// Number of the guest in its group, from 0.
-    pub index: u32,
-    /// Number of the host whose bridge and uplink the guest uses.
-    pub host: usize,
-    /// Index in [`Plan::servers`] of the receiver of its flows.
-    pub server: usize,
-    /// Name of the guest's port: the interface in the hosts' namespace.
-    pub port: String,
-    /// IP address of its `eth0`.
-    pub address: IpAddr,
-    /// Link-layer address of its `eth0`.
-    pub mac: [u8; 6],
-    /// TCP settings of the guest.
-    pub stack: Stack,
-    /// Law of the guest's port; `None`: no program on the port.
-    pub law: Option<Law>,
-    /// Parameters of the law.
-    pub parameters: Parameters,
-    /// Profile of the law: which TCP sender the port's estimate of the guest's window follows.
-    pub profile: Profile,
-    /// Hypervisor that takes the guest's CPU away at times; `None`: it always runs.
-    pub hypervisor: Option<Hypervisor>,
-    /// Start law `watch` with its settings; `None`: flows start as their TCP does.
-    pub start: Option<Watch>,
-    /// Packets that the guest's port holds.
-    pub hold: Option<Hold>,
-    /// Duplicate ACKs that the guest's port sends it.
-    pub dupack: Option<Dupack>,
-    /// Number of the guest's parallel flows.
-    pub flows: u32,
-    /// Flows by group, in the file's order; the flows of a group are adjacent.
-    pub parts: Vec<Part>,
-    /// Coupling of the guest's connections with others.
-    pub coupling: Option<Coupling>,
-    /// Whether the guest's port couples its flows, not its own TCP.
-    pub is_coupled_by_port: bool,
-    /// Whether the group divides the sum of the laws' windows (`share`).
-    pub shares_sum: bool,
-    /// Pages, if a web server in the guest serves the guest's flows.
-    pub pages: Option<Pages>,
-    /// Blocks, if the guest's flows carry blocks that the receiver requests.
-    pub incast: Option<Incast>,
-}
-
-impl Guest {
-    /// Returns the part that contains flow number `flow` of the guest.
-    pub fn part_of(&self, flow: u32) -> &Part {
-        let mut before = 0;
-        let is_it = |part: &&Part| {
-            before += part.flows;
-            flow < before
-        };
-        let found = self.parts.iter().find(is_it);
-        found.unwrap_or(&self.parts[self.parts.len() - 1])
-    }
-
-    /// Returns whether the guest's own connections share a window, not their shadows on its port.
-    pub fn couples(&self) -> bool {
-        self.coupling.is_some() && !self.is_coupled_by_port
-    }
-
-    /// Returns the number of flows that the guest opens, each on one connection; 0 for a guest that
-    /// serves pages.
-    pub fn opened_flows(&self) -> u32 {
-        if self.pages.is_some() { 0 } else { self.flows }
-    }
-}
 
 /// A case laid out for the live backend.
 #[derive(Debug, Clone)]
@@ -317,35 +243,6 @@ fn check_stacks(case: &Case, guests: &[Guest], servers: &[Server]) -> Result<(),
             mend: "on Linux DCTCP asks for ECN always: set `ecn = true`",
         }),
     }
-}
-
-/// Returns the address 10.77.0.(number + 1) or fd77::(number + 1).
-fn address(family: Family, number: usize, case: &Case) -> Result<IpAddr, LabError> {
-    // A /24 has 254 hosts; the limit holds for both families so that a case does not depend on the
-    // family.
-    let last = u8::try_from(number + 1).ok().filter(|&last| last < u8::MAX);
-    let last = last.ok_or_else(|| LabError::Unsupported {
-        what: format!(
-            "case {}: the LAN has 254 addresses, too few for its guests",
-            case.name
-        ),
-        mend: "lower `count`, or give each guest more `flows`",
-    })?;
-    Ok(match family {
-        Family::Ipv4 => Ipv4Addr::new(10, 77, 0, last).into(),
-        Family::Ipv6 => Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last.into()).into(),
-    })
-}
-
-/// Returns a locally administered address that ends in the number; the bytes before it spell "uc".
-fn mac(number: usize) -> [u8; 6] {
-    let [.., high, low] = (number + 1).to_be_bytes();
-    [0x02, 0x75, 0x63, 0, high, low]
-}
-
-/// Formats the address as iproute2 reads it.
-pub fn mac_text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 #[cfg(test)]

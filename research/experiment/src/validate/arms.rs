@@ -1,7 +1,9 @@
 //! Checks of what each backend can run: the keys that only some of them support.
 
+mod only;
 mod shape;
 
+use self::only::{Only, only, or};
 use super::fault::{Check, fault};
 use crate::Law;
 use crate::application::Application;
@@ -72,27 +74,6 @@ fn check_arm(experiment: &Experiment, arm: Arm) -> Result<(), Only> {
         Arm::Live => check_live(experiment),
         Arm::Sim => check_sim(experiment),
     }
-}
-
-/// A key that this backend can't set, what it requires, and the backends that can.
-struct Only {
-    key: String,
-    message: String,
-    arms: &'static [Arm],
-}
-
-fn only(key: impl Into<String>, what: &str, arms: &'static [Arm]) -> Only {
-    Only {
-        key: key.into(),
-        message: format!("{what} is for {} only", or(arms, " and ")),
-        arms,
-    }
-}
-
-/// Formats the backends' names.
-fn or(arms: &[Arm], between: &str) -> String {
-    let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
-    names.join(between)
 }
 
 /// Checks what needs real kernels, and what is too large for VMs.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Only, only};
+use super::only::{Only, only};
 use crate::arm::Arm;
 use crate::case::{Case, Guests};
 use crate::network::Topology;
@@ -10,6 +10,7 @@ use crate::network::Topology;
 /// Maximum number of guests on the live backend in a star. Addresses are one octet (10.77.0.1 to
 /// 10.77.0.254), of which the receiver takes one too.
 const LIVE_GUESTS_MAX: u32 = 250;
+
 /// Checks that some hosts only send and others only receive.
 pub(super) fn check_topology(topology: Topology) -> Result<(), Only> {
     if topology.hosts().is_none() {

@@ -1,11 +1,12 @@
-//! The receivers of a case.
+//! The receivers of a case, before anything is built.
 
 use std::net::IpAddr;
 
 use uc_experiment::{Case, Experiment, Hypervisor, Law, Stack, Watch};
 
-use super::{Guest, address, mac};
+use crate::addresses::{address, mac};
 use crate::error::LabError;
+use crate::guest::Guest;
 
 /// Name of a case's only receiver in messages.
 const SERVER: &str = "the server";
@@ -34,7 +35,7 @@ pub struct Server {
 }
 
 /// Lays out the receivers of `guests`, which are on so many hosts.
-pub(super) fn servers(
+pub(crate) fn servers(
     experiment: &Experiment,
     case: &Case,
     guests: &[Guest],
