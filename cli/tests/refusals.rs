@@ -213,8 +213,8 @@ const TOO_MUCH: [(&str, &str, &[&str], &[&str]); 7] = [
          [[case.guests]]\nname = \"c\"\nstack = \"legacy\"\nhost = \"h\"\nto = 2\n[[expect]]",
         &["--set", "network.topology={ parking-lot = { hops = 2 } }"],
         &[
-            "t/tiny, case only: host h of group c",
-            "the same `from` and `to`",
+            "t.toml:33:6: case.0.guests.2.to: host `h` sends to a receiver at 1 already",
+            "a host has one",
         ],
     ),
     (
