@@ -171,13 +171,15 @@ fn same_guest<'a>(
     let Some(guest) = found else {
         return Ok(None);
     };
+    let what_is_one = |guests: &Guests| {
+        let ends = (guests.from, guests.to);
+        (guests.stack.clone(), guests.law, guests.host.clone(), ends)
+    };
     let first = case.group(&guest.group);
-    if first.is_some_and(|first| {
-        (&first.stack, first.law, &first.host) != (&group.stack, group.law, &group.host)
-    }) {
+    if first.is_some_and(|first| what_is_one(first) != what_is_one(group)) {
         return Err(LabError::Unsupported {
             what: format!(
-                "case {}: {} and {} are one guest with different stacks, laws or hosts",
+                "case {}: {} and {} are one guest with different stacks, laws, hosts or places",
                 case.name, guest.group, group.name
             ),
             mend: "a guest has one of each: give both groups the same",
@@ -302,7 +304,10 @@ mod tests {
         assert_eq!(vm.parts[1].priority, 2);
         let elsewhere = guests + &group("else", "").replace("\"h\"", "\"i\"");
         let error = self::plan(&elsewhere, "ipv4").unwrap_err().to_string();
-        assert!(error.contains("different stacks, laws or hosts"), "{error}");
+        assert!(
+            error.contains("different stacks, laws, hosts or places"),
+            "{error}"
+        );
     }
 
     #[test]
