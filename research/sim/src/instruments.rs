@@ -1,7 +1,7 @@
 //! Instruments at a sender, in addition to the state of its TCP and its port.
 
 use uc_core::Policy;
-use uc_experiment::Histogram;
+use uc_experiment::{ACK_GAP_BIN, Histogram};
 use uc_net::Nanos;
 use uc_tcp::{Segment, flags};
 
@@ -9,9 +9,7 @@ use crate::exact::ExactAlpha;
 use crate::packet_times::PacketTimes;
 use crate::port::Port;
 
-/// Width of a bin of ACK gaps; next line, the number of bins, of which the last also takes all
-/// longer gaps.
-const ACK_GAP_BIN_NS: u64 = 100_000_000;
+/// Number of bins of ACK gaps, of which the last also takes all longer gaps.
 const ACK_GAP_BINS: usize = 64;
 
 /// Gaps between ACKs that reached a sender.
@@ -36,7 +34,7 @@ impl AckGaps {
         let last = self.last.replace(now);
         if let Some(last) = last {
             let gap_ns = now.since(last).0;
-            let bin = (gap_ns / ACK_GAP_BIN_NS).min(ACK_GAP_BINS as u64 - 1);
+            let bin = (gap_ns / ACK_GAP_BIN.0).min(ACK_GAP_BINS as u64 - 1);
             self.bins[bin as usize] += 1;
         }
     }
