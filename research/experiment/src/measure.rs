@@ -269,8 +269,8 @@ pub enum Measure {
         /// Name of the case.
         case: String,
     },
-    /// Packets that the bottlenecks' queues dropped, divided by all that reached them; of the
-    /// *whole* run.
+    /// Packets that the bottlenecks lost, by their queues or at random, divided by all that reached
+    /// them; of the *whole* run.
     Lost {
         /// Name of the case.
         case: String,
