@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_what_is_reserved_is_what_the_kernel_takes() {
+    fn live_the_kernel_takes_what_is_reserved() {
         if uc_live::or_skip(Programs::load(1)).is_none() {
             return;
         }
