@@ -5,7 +5,7 @@ use uc_core::rule::Rule;
 
 use crate::coupling::PortCoupling;
 
-/// The flow table's size where none is asked for; about 450 bytes a flow, the kernel's own
+/// The flow table's size where none is asked for; about 510 bytes a flow, the kernel's own
 /// included, and 400 for its ring of events.
 pub const DEFAULT_FLOWS_MAX: u32 = 65536;
 

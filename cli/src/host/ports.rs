@@ -16,7 +16,7 @@ use crate::host::laws;
 use crate::host::options;
 use crate::host::parameters::{CoupledArguments, ParameterArguments};
 
-/// Maximum capacity of the flow table: it takes 2.8 GB of kernel memory; more is probably a
+/// Maximum capacity of the flow table: it takes 8.6 GB of kernel memory; more is probably a
 /// mistake.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;
 
