@@ -68,6 +68,10 @@ pub struct Stack {
     /// `"0s"`: an ACK for each segment. Default 40ms, as in Linux. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<Nanos>,
+    /// Whether some ACKs do not wait, as in Linux: those of the first 16 segments, of two from a new CE
+    /// on, and of a segment with CWR. Default false. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quick_acks: Option<bool>,
     /// Whether new data is sent on the first two duplicate ACKs (RFC 3042). Default true. Simulator
     /// only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +118,7 @@ impl Default for Stack {
             frto: None,
             initial_window: None,
             delayed_ack: None,
+            quick_acks: None,
             limited_transmit: None,
             receive_buffer: None,
             nagle: None,
@@ -140,6 +145,7 @@ impl Stack {
             ("frto", self.frto == Some(Frto::Halve)),
             ("initial_window", self.initial_window.is_some()),
             ("delayed_ack", self.delayed_ack.is_some()),
+            ("quick_acks", self.quick_acks.is_some()),
             ("limited_transmit", self.limited_transmit.is_some()),
             ("receive_buffer", self.receive_buffer.is_some()),
             ("nagle", self.nagle.is_some()),

@@ -77,6 +77,7 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
             Some(Nanos::ZERO) => None,
             Some(delay) => Some(delay),
         },
+        quick_acks: stack.quick_acks.unwrap_or(default.quick_acks),
         limited_transmit: stack.limited_transmit.unwrap_or(default.limited_transmit),
         nagle: stack.nagle.unwrap_or(default.nagle),
         reduction: match stack.reduction {

@@ -49,6 +49,9 @@ pub struct Config {
     /// Maximum delay of an ACK that waits for a second segment (RFC 5681 §4.2: < 500 ms); `None`
     /// acknowledges each segment at once.
     pub delayed_ack: Option<Nanos>,
+    /// Whether some ACKs do not wait, as in Linux 6.18 (`net/ipv4/tcp_input.c`): those of the first
+    /// 16 segments, of two from each CE that begins an echo on, and of a segment with CWR.
+    pub quick_acks: bool,
     /// The receiver's choices where the RFCs leave one.
     pub receiving: Receiving,
     /// Lets a reset anywhere in the receive window end the connection (RFC 793). RFC 5961 §3 accepts
@@ -194,6 +197,7 @@ impl Default for Config {
             rto_granularity: Nanos::from_millis(1),
             spurious_timeout: SpuriousTimeout::Undo,
             delayed_ack: Some(Nanos::from_millis(40)),
+            quick_acks: false,
             receiving: Receiving::Rfc,
             reset_in_window: false,
             syn_in_window: false,
@@ -223,6 +227,7 @@ impl Config {
             receive_buffer_bytes: 65_535,
             spurious_timeout: SpuriousTimeout::Ignored,
             delayed_ack: None,
+            quick_acks: false,
             limited_transmit: false,
             timeout_keeps_ssthresh: false,
             any_window_duplicates: true,

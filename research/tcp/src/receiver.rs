@@ -10,6 +10,11 @@ use crate::seq;
 /// Maximum window scale (RFC 7323 §2.3).
 const MOST_WSCALE: u8 = 14;
 
+/// Segments that are acknowledged at once, by [`Config::quick_acks`]: at the start of a connection and,
+/// next line, from a mark on.
+const QUICK_AT_START: u8 = 16;
+const QUICK_AFTER_MARK: u8 = 2;
+
 /// The time at which an acknowledgment is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
@@ -45,6 +50,9 @@ pub(crate) struct Receiver {
     pub(crate) bsd: bool,
     dsack: bool,
     delay: Option<Nanos>,
+    /// Whether some ACKs do not wait and, next line, how many segments from now on.
+    quick_acks: bool,
+    quick: u8,
     pub(crate) deadline: Option<Nanos>,
     /// The ECE bit of ACKs: set until CWR by RFC 3168 §6.1.3, or as the last segment by RFC 8257
     /// §3.2.
@@ -75,6 +83,8 @@ impl Receiver {
             bsd: config.receiving == Receiving::Bsd,
             dsack: config.dsack,
             delay: config.delayed_ack,
+            quick_acks: config.quick_acks,
+            quick: if config.quick_acks { QUICK_AT_START } else { 0 },
             deadline: None,
             echo: false,
             exact_echo: matches!(config.congestion_control, CongestionControl::Dctcp { .. }),
@@ -217,6 +227,12 @@ impl Receiver {
         }
         if segment.has(flags::CWR) {
             self.echo = false;
+            if self.quick_acks {
+                self.quick = self.quick.max(1);
+            }
+        }
+        if self.quick_acks && marked && !self.echo {
+            self.quick = self.quick.max(QUICK_AFTER_MARK);
         }
         self.echo |= marked;
     }
@@ -338,9 +354,11 @@ impl Receiver {
     /// delay.
     fn plan_ack(&mut self, now: Nanos, bytes: u32) {
         let is_second = self.bsd && self.unacked_bytes > 0;
+        let waits = !is_second && self.quick == 0;
+        self.quick = self.quick.saturating_sub(1);
         self.unacked_bytes += bytes;
         match self.delay {
-            Some(delay) if self.unacked_bytes < 2 * self.segment_bytes && !is_second => {
+            Some(delay) if self.unacked_bytes < 2 * self.segment_bytes && waits => {
                 self.due = self.due_at_least(Due::Later);
                 if self.deadline.is_none() {
                     self.deadline = Some(now + delay);

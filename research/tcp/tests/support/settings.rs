@@ -33,6 +33,7 @@ pub fn configure(config: &mut Config, settings: &[Setting]) -> Result<(), String
             "rto_max" => config.rto_max = duration(value)?,
             "rto_granularity" => config.rto_granularity = duration(value)?,
             "frto" => config.spurious_timeout = spurious(value)?,
+            "quick_acks" => config.quick_acks = yes_or_no(value)?,
             "delayed_ack" if value == "none" => config.delayed_ack = None,
             "delayed_ack" => config.delayed_ack = Some(duration(value)?),
             "limited_transmit" => config.limited_transmit = yes_or_no(value)?,
