@@ -36,7 +36,8 @@ impl Scoreboard {
 
     /// Updates the boundary of IsLost() of RFC 6675 §4: three discontiguous SACKed sequences above,
     /// or more than two segments' bytes. Both conditions only become truer downwards, so one
-    /// boundary is enough.
+    /// boundary is enough. What was lost once stays so, although sequences that a later report joins can be
+    /// fewer than three.
     fn find_lost(&mut self, smss: u32) {
         let enough = u64::from((DUP_THRESH - 1) * smss);
         let mut above = 0;

@@ -13,12 +13,29 @@ const OCTETS: usize = 200;
 struct Octets {
     sacked: [bool; OCTETS],
     una: usize,
+    /// Octets below this that are not SACKed have been lost at some time.
+    lost_below: usize,
 }
 
 impl Octets {
+    /// Notes which octets are lost now. What was lost once stays so.
+    fn find_lost(&mut self) {
+        let highest = (self.una..OCTETS)
+            .rev()
+            .find(|&octet| self.is_lost_now(octet));
+        self.lost_below = self.lost_below.max(highest.map_or(0, |octet| octet + 1));
+    }
+
+    fn is_lost(&self, octet: usize) -> bool {
+        octet < self.lost_below
+    }
+
     /// Computes IsLost(): three discontiguous SACKed sequences above, or more than two segments of
     /// octets.
-    fn is_lost(&self, octet: usize) -> bool {
+    fn is_lost_now(&self, octet: usize) -> bool {
+        if self.sacked[octet] {
+            return false;
+        }
         let above = &self.sacked[octet + 1..];
         let count = above.iter().filter(|&&sacked| sacked).count() as u64;
         let mut before = false;
@@ -47,7 +64,7 @@ proptest! {
         high_rxt in 0usize..OCTETS,
     ) {
         let mut board = Scoreboard::default();
-        let mut octets = Octets { sacked: [false; OCTETS], una: 0 };
+        let mut octets = Octets { sacked: [false; OCTETS], una: 0, lost_below: 0 };
         for (index, &(from, length)) in blocks.iter().enumerate() {
             let to = (from + length).min(OCTETS);
             let una = BASE + octets.una as u64;
@@ -58,6 +75,7 @@ proptest! {
                 let fresh = (from..to).filter(|&octet| !octets.sacked[octet]).count();
                 prop_assert_eq!(newly, fresh as u64);
                 octets.sacked[from..to].fill(true);
+                octets.find_lost();
             }
             // a cumulative ACK never ends inside SACKed data: it would cover all of it
             if let Some(&una) = advances.get(index)
