@@ -37,7 +37,7 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
         "[stack.ecn]\nfast",
         "t.toml:22:1: unknown key `fast`; known here: congestion_control, ecn, sack, \
              timestamps, rack, early_retransmit, wscale, rto_min, kernel, rto_max, rto_granularity, \
-             frto, initial_window, delayed_ack, limited_transmit, receive_buffer, nagle, \
+             frto, initial_window, delayed_ack, quick_acks, limited_transmit, receive_buffer, nagle, \
              restart_after_idle, reduction, ignores_window, pvtcp",
     ),
     (
