@@ -1,4 +1,5 @@
-//! The scoreboard against RFC 6675 §4 read octet by octet.
+//! The scoreboard against RFC 6675 §4 read octet by octet, with one difference: the RFC computes IsLost()
+//! again each time, and here what was lost once stays so.
 
 use super::{DUP_THRESH, Scoreboard};
 use crate::segment::SackBlocks;
