@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use uc_net::Nanos;
 
 use crate::clock;
 use crate::error::LabError;
@@ -21,6 +22,9 @@ use crate::pattern::{CHUNK_BYTES, Pattern};
 /// Event of the first listener; smaller numbers are flows'.
 const LISTENERS: u64 = 1 << 32;
 const STOP: u64 = u64::MAX;
+/// Time for which the thread polls after data before it sleeps. The emulator's thread would have to
+/// wake it for each frame, which costs that thread some microseconds in a virtual machine.
+const SPIN: Nanos = Nanos(30_000);
 
 /// A flow whose connection is expected.
 #[derive(Debug)]
@@ -138,12 +142,19 @@ impl Receiver {
     fn run(&mut self) -> Result<(), LabError> {
         let mut events = [EpollEvent::empty(); 64];
         let mut buffer = vec![0; CHUNK_BYTES];
+        let mut spin_until = Nanos::ZERO;
         loop {
-            let count = match self.poll.wait(&mut events, EpollTimeout::NONE) {
+            let timeout = if clock::now() < spin_until {
+                EpollTimeout::ZERO
+            } else {
+                EpollTimeout::NONE
+            };
+            let count = match self.poll.wait(&mut events, timeout) {
+                Ok(0) | Err(nix::Error::EINTR) => continue,
                 Ok(count) => count,
-                Err(nix::Error::EINTR) => continue,
                 Err(errno) => return Err(failed("waiting for data", errno.into())),
             };
+            spin_until = clock::now() + SPIN;
             for event in &events[..count] {
                 match event.data() {
                     STOP => return Ok(()),

@@ -17,7 +17,7 @@ use crate::error::LabError;
 use crate::flow::{FiveTuple, FlowTable};
 use crate::frame::{Frame, Pool};
 use crate::lateness::Lateness;
-use crate::realtime::be_realtime;
+use crate::realtime::{Rest, be_realtime};
 use crate::stalled::Stalled;
 use crate::tap::{FRAME_BYTES_MAX, Tap};
 use crate::wire_setup::WireSetup;
@@ -27,7 +27,7 @@ const TIMER: u64 = u64::MAX - 1;
 /// Maximum number of frames read from one tap before due frames are written.
 const READ_BATCH: usize = 64;
 /// Distance below which sleeping costs more than it saves: a timer and two context switches.
-const SPIN_NS: u64 = 5_000;
+const SPIN_NS: u64 = 10_000;
 
 /// The emulator's results of one run.
 #[derive(Debug, Default)]
@@ -181,8 +181,9 @@ impl<'a> Relay<'a> {
         let realtime = be_realtime();
         let mut buffer = vec![0; FRAME_BYTES_MAX];
         let mut events = [EpollEvent::empty(); 64];
+        let mut rest = Rest::since(clock::now());
         loop {
-            let now = clock::now();
+            let now = rest.take();
             self.wake(now)?;
             self.network.advance(now, &mut self.exits);
             if let Some(error) = self.exits.failure.take() {
@@ -190,11 +191,13 @@ impl<'a> Relay<'a> {
             }
             self.sample_queue(now);
             let timeout = self.arm(now)?;
+            let waits_from = clock::now();
             let count = match self.poll.wait(&mut events, timeout) {
                 Ok(count) => count,
                 Err(nix::Error::EINTR) => 0,
                 Err(errno) => return Err(LabError::resource("wait for frames", errno.into())),
             };
+            rest.waited(waits_from, clock::now());
             for event in &events[..count] {
                 match event.data() {
                     STOP => return Ok(self.report(realtime)),
