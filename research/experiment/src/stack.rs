@@ -61,11 +61,12 @@ pub struct Stack {
     /// real kernels `off` or `undo` (`tcp_frto`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frto: Option<Frto>,
-    /// Initial window in segments, 1 to 20. Default 10 (RFC 6928). Simulator only.
+    /// Initial window in segments, 1 to 20. Default 10 (RFC 6928).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u8>,
     /// Maximum delay of an ACK that waits for a second segment (RFC 5681 §4.2, below 500ms);
-    /// `"0s"`: an ACK for each segment. Default 40ms, as in Linux. Simulator only.
+    /// `"0s"`: an ACK for each segment. Default 40ms, as in Linux, where it may grow to 200ms. Real
+    /// kernels have these two only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<Nanos>,
     /// Whether some ACKs do not wait, as in Linux: those of the first 16 segments, of two from a new CE
@@ -130,6 +131,9 @@ impl Default for Stack {
     }
 }
 
+/// Delays of ACKs that real kernels can be given: none, and Linux's own.
+const REAL_DELAYED_ACKS: [Nanos; 2] = [Nanos(0), Nanos(40_000_000)];
+
 impl Stack {
     /// Returns the size of the TCP header of a data segment in bytes: 20, and 12 of padded
     /// timestamps (RFC 7323 §A).
@@ -143,8 +147,11 @@ impl Stack {
             ("rto_max", self.rto_max.is_some()),
             ("rto_granularity", self.rto_granularity.is_some()),
             ("frto", self.frto == Some(Frto::Halve)),
-            ("initial_window", self.initial_window.is_some()),
-            ("delayed_ack", self.delayed_ack.is_some()),
+            (
+                "delayed_ack",
+                self.delayed_ack
+                    .is_some_and(|longest| !REAL_DELAYED_ACKS.contains(&longest)),
+            ),
             ("quick_acks", self.quick_acks.is_some()),
             ("limited_transmit", self.limited_transmit.is_some()),
             ("receive_buffer", self.receive_buffer.is_some()),

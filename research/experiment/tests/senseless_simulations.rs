@@ -194,8 +194,8 @@ const SIMULATED: [(&str, &str, &str); 38] = [
     (
         "arms = [\"sim\"]",
         "arms = [\"live\"]",
-        "t.toml:15:18: stack.dc.initial_window: initial_window is for sim only; leave it out, or \
-             take live off `arms`",
+        "t.toml:32:15: case.0.guests.1.application: the application web is for sim only; leave it \
+             out, or take live off `arms`",
     ),
     (
         "queue = { kind",

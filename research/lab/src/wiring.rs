@@ -278,13 +278,19 @@ fn server_lines(plan: &Plan, number: usize) -> Vec<String> {
 }
 
 /// Returns the commands for the address and the LAN's route, which carries what Linux sets per
-/// route only: the maximum window (see [`stack::window_clamp_bytes`]) and the minimum RTO. Hence
-/// `noprefixroute` on the address.
+/// route only: the maximum window (see [`stack::window_clamp_bytes`]), the minimum RTO, the initial
+/// window and whether ACKs wait. Hence `noprefixroute` on the address.
 fn address_lines(address: IpAddr, stack: &Stack) -> [String; 2] {
     let mut metrics = format!("window {}", stack::window_clamp_bytes(stack.wscale));
     if let Some(rto_min) = stack.rto_min {
         // The kernel keeps whole milliseconds; zero would mean its own minimum.
         metrics += &format!(" rto_min {}ms", rto_min.0.div_ceil(1_000_000).max(1));
+    }
+    if let Some(segments) = stack.initial_window {
+        metrics += &format!(" initcwnd {segments}");
+    }
+    if stack.delayed_ack.is_some_and(|longest| longest.0 == 0) {
+        metrics += " quickack 1";
     }
     match address {
         IpAddr::V4(v4) => [

@@ -179,6 +179,40 @@ fn live_the_minimum_rto_is_the_stacks() {
 }
 
 #[test]
+fn live_the_first_window_and_whether_acks_wait_are_the_stacks() {
+    if !live() {
+        return;
+    }
+    // A round trip of 400 ms: all samples before the first ACK show the initial window.
+    let far =
+        "rate = \"10Mbit\"\ndelay = \"100ms\"\nqueue = { kind = \"droptail\", limit = \"60kB\" }";
+    let acks_of_a_packet = |key: &str, initial: u32, family: &str| {
+        let stacks = format!(
+            "[stack.server]\n{key}\n[stack.reno]\ncongestion_control = \"reno\"\ninitial_window = {initial}\n"
+        );
+        let network = format!("{far}\nfamily = \"{family}\"");
+        let record = run(&experiment(4, &network, ONE, &stacks), 5);
+        let samples = &record.flows[0].samples;
+        assert_eq!(
+            samples[0].cwnd_segments, initial,
+            "{key} {family}: {samples:?}"
+        );
+        let packets = |link: &str| record.links[link].packets as f64;
+        packets("receiver->switch") / packets("switch->receiver")
+    };
+    for family in ["ipv4", "ipv6"] {
+        let waits = acks_of_a_packet("", 3, family);
+        let at_once = acks_of_a_packet("delayed_ack = \"0s\"", 15, family);
+        println!("{family}: ACKs a packet: {waits:.2}, with delayed_ack = 0s {at_once:.2}");
+        // those of the last packets are still under way
+        assert!(
+            at_once > 0.94 && waits < 0.91,
+            "{family}: {waits} {at_once}"
+        );
+    }
+}
+
+#[test]
 fn live_guests_of_one_host_with_several_flows_over_ipv6_share_its_uplink() {
     if !live() {
         return;
