@@ -317,10 +317,6 @@ fn the_live_backend_refuses_what_several_receivers_do_not_allow() {
     let row = "{ parking-lot = { hops = 3 } }";
     let stalls = "name = \"mixed\"
 receiver_hypervisor = { vms = 2, slice = \"10ms\" }";
-    let told = unsuited_live("\"dumbbell\"", "count = 9", ONE_COUPLED);
-    let part = "case.0.guests.0.coupling: coupling by the guests' own TCP of flows to several \
-                receivers is for sim only";
-    assert!(told.contains(part), "{told}");
     let told = unsuited_live(row, "name = \"mixed\"", stalls);
     let part = "case.0.receiver_hypervisor: a hypervisor of several receivers is for sim only";
     assert!(told.contains(part), "{told}");

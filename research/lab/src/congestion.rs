@@ -121,8 +121,11 @@ impl CongestionControls {
     }
 }
 
+/// Returns the rules of the run's only group: all coupled flows are in it, whatever their receiver.
 fn policy(rules: &CouplingRules) -> CouplingPolicy {
     CouplingPolicy {
+        prefix4: 0,
+        prefix6: 0,
         aggressiveness_q16: (rules.aggressiveness * 65536.0).round() as u32,
         by_guests: rules.size == GroupSize::Guests,
         by_rate: rules.shares == Shares::Rate,

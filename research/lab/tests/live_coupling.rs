@@ -90,6 +90,7 @@ fn live_an_uncoupled_guest_with_four_flows_gets_four_times_as_much() {
     });
 }
 
+/// The guests send to receivers of their own, over one trunk.
 #[test]
 fn live_weights_one_two_and_three_determine_shares_whatever_the_number_of_flows() {
     if !live() {
@@ -103,7 +104,8 @@ fn live_weights_one_two_and_three_determine_shares_whatever_the_number_of_flows(
             )
         };
         let guests = guest("a", 3, 1) + &guest("b", 2, 2) + &guest("c", 1, 3);
-        let network = format!("{PATH}\n{DROPTAIL}");
+        let network =
+            format!("topology = \"dumbbell\"\naccess_rate = \"100Mbit\"\n{PATH}\n{DROPTAIL}");
         let experiment = experiment(SECONDS, &network, &guests, RENO);
         let record = run(&experiment, 1);
         let shares = guests_bps(&record, &["a", "b", "c"]);

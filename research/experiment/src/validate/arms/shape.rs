@@ -28,7 +28,7 @@ pub(super) fn check_case(key: &str, case: &Case, topology: Topology) -> Result<(
         let key = format!("{key}.receiver_hypervisor");
         return Err(only(key, "a hypervisor of several receivers", &[Arm::Sim]));
     }
-    check_coupling(key, case, topology)?;
+    check_coupling(key, case)?;
     check_size(key, case, topology)
 }
 
@@ -60,19 +60,13 @@ fn check_size(key: &str, case: &Case, topology: Topology) -> Result<(), Only> {
 }
 
 /// Checks the coupling on the live backend: one group, of all coupled flows; and either all guests or
-/// all ports are coupled, since the guests' kernels know nothing of the ports' groups. Guests couple
-/// their flows to one receiver, whose address names the group.
-fn check_coupling(key: &str, case: &Case, topology: Topology) -> Result<(), Only> {
+/// all ports are coupled, since the guests' kernels know nothing of the ports' groups.
+fn check_coupling(key: &str, case: &Case) -> Result<(), Only> {
     let (mut first, mut first_kind) = (None, None);
     for (i, guests) in case.guests.iter().enumerate() {
         let Some(coupling) = guests.group() else {
             continue;
         };
-        if topology != Topology::Star && !guests.is_coupled_by_port() {
-            let key = format!("{key}.guests.{i}.coupling");
-            let what = "coupling by the guests' own TCP of flows to several receivers";
-            return Err(only(key, what, &[Arm::Sim]));
-        }
         let first = *first.get_or_insert(&coupling.group);
         if *first != coupling.group {
             let kind = if guests.share.is_some() {
