@@ -18,10 +18,15 @@ fn experiment_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn committed() -> Vec<Experiment> {
+fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let mut files = Vec::new();
     experiment_files(&root, &mut files);
+    files
+}
+
+fn committed() -> Vec<Experiment> {
+    let files = files();
     let load = |file| Experiment::load(file).unwrap_or_else(|error| panic!("{error}"));
     files.iter().map(load).collect()
 }
@@ -29,8 +34,7 @@ fn committed() -> Vec<Experiment> {
 #[test]
 fn every_committed_experiment_loads_and_validates_under_the_name_of_its_path() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    let mut files = Vec::new();
-    experiment_files(&root, &mut files);
+    let files = files();
     assert!(files.len() >= 4, "found only {files:?}");
     for file in files {
         let experiment = Experiment::load(&file).unwrap_or_else(|error| panic!("{error}"));
@@ -54,6 +58,16 @@ fn every_committed_expectation_states_where_its_bar_comes_from() {
         }
     }
     assert!(lacking.is_empty(), "add `basis` to {lacking:#?}");
+}
+
+#[test]
+fn every_committed_experiment_that_is_not_for_real_kernels_says_why() {
+    for file in files() {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        let arms = text.lines().find(|line| line.starts_with("arms = "));
+        let says = arms.is_none_or(|line| line.contains("\"live\"") || line.contains("] # "));
+        assert!(says, "{}: add a comment to {arms:?}", file.display());
+    }
 }
 
 #[test]
