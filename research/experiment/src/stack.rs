@@ -70,11 +70,11 @@ pub struct Stack {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<Nanos>,
     /// Whether some ACKs do not wait, as in Linux: those of the first 16 segments, of two from a new CE
-    /// on, and of a segment with CWR. Default false. Simulator only.
+    /// on, and of a segment with CWR. Default false in the simulator; real kernels: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quick_acks: Option<bool>,
-    /// Whether new data is sent on the first two duplicate ACKs (RFC 3042). Default true. Simulator
-    /// only.
+    /// Whether new data is sent on the first two duplicate ACKs (RFC 3042). Default true. Real kernels:
+    /// true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
     /// Receive buffer of this host, hence its largest window. Default 6MiB. Simulator only.
@@ -89,11 +89,11 @@ pub struct Stack {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_after_idle: Option<bool>,
     /// Path of the window to its threshold after a loss or a mark. Default `jump`, as in RFC 5681
-    /// and RFC 3168; Linux walks. Simulator only.
+    /// and RFC 3168; real kernels: `proportional`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reduction: Option<Reduction>,
     /// Whether the host breaks the protocol and sends by its congestion window alone (up to 64
-    /// MiB), whatever window is advertised to it. Default false. Simulator only.
+    /// MiB), whatever window is advertised to it. Default false. Real kernels: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignores_window: Option<bool>,
     /// PVTCP, for guests whose CPU is taken away at times: in a VM the module `guest/pvtcp`. None
@@ -141,7 +141,8 @@ impl Stack {
         if self.timestamps { 32 } else { 20 }
     }
 
-    /// Returns the keys that are set and that only the simulator's hosts support.
+    /// Returns the keys whose values only the simulator's hosts support. What Linux does anyway may be
+    /// said on real kernels, too.
     pub(crate) fn simulated_keys(&self) -> Vec<&'static str> {
         let keys = [
             ("rto_max", self.rto_max.is_some()),
@@ -152,12 +153,12 @@ impl Stack {
                 self.delayed_ack
                     .is_some_and(|longest| !REAL_DELAYED_ACKS.contains(&longest)),
             ),
-            ("quick_acks", self.quick_acks.is_some()),
-            ("limited_transmit", self.limited_transmit.is_some()),
+            ("quick_acks", self.quick_acks == Some(false)),
+            ("limited_transmit", self.limited_transmit == Some(false)),
             ("receive_buffer", self.receive_buffer.is_some()),
             ("nagle", self.nagle.is_some()),
-            ("reduction", self.reduction.is_some()),
-            ("ignores_window", self.ignores_window.is_some()),
+            ("reduction", self.reduction == Some(Reduction::Jump)),
+            ("ignores_window", self.ignores_window == Some(true)),
         ];
         let set = keys.into_iter().filter(|(_, set)| *set);
         set.map(|(key, _)| key).collect()
