@@ -55,23 +55,13 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
         ..LinkSpec::new(network.rate, trunk_delay, network.queue_spec())
     };
     let hosts = places.len() as u32;
-    // Over the access link, the trunks, the other access link; and back.
-    let round_trip = |trunks: u64| {
-        let one_way_ns = trunk_delay
-            .0
-            .saturating_mul(trunks)
-            .saturating_add(delay.0.saturating_mul(2));
-        Nanos(one_way_ns.saturating_mul(2))
-    };
+    let round_trip = network.round_trip();
     match network.topology {
         Topology::Star => {
             let bottleneck = LinkSpec { delay, ..trunk };
-            Ok(star(Star::new(hosts, access, bottleneck)?, round_trip(0)))
+            Ok(star(Star::new(hosts, access, bottleneck)?, round_trip))
         }
-        Topology::Dumbbell => Ok(dumbbell(
-            Dumbbell::new(hosts, access, trunk)?,
-            round_trip(1),
-        )),
+        Topology::Dumbbell => Ok(dumbbell(Dumbbell::new(hosts, access, trunk)?, round_trip)),
         Topology::ParkingLot { hops } => {
             let crowds = Crowds::new(places, hops + 1)?;
             let lot = ParkingLot::new(&crowds.hosts_at, access, trunk)?;
@@ -80,18 +70,13 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
             let used = [(lot.forward, forward), (lot.backward, backward)];
             let used = used.into_iter().filter(|(_, is_used)| *is_used);
             let bottlenecks = used.flat_map(|(links, _)| links).collect();
-            Ok(crowds.layout(
-                lot.topology,
-                &lot.hosts,
-                bottlenecks,
-                round_trip(hops.into()),
-            ))
+            Ok(crowds.layout(lot.topology, &lot.hosts, bottlenecks, round_trip))
         }
         Topology::LeafSpine { leaves, spines } => {
             let crowds = Crowds::new(places, leaves)?;
             let fabric = LeafSpine::new(&crowds.hosts_at, spines, access, trunk)?;
             let bottlenecks = fabric.up.into_iter().chain(fabric.down).flatten().collect();
-            Ok(crowds.layout(fabric.topology, &fabric.hosts, bottlenecks, round_trip(2)))
+            Ok(crowds.layout(fabric.topology, &fabric.hosts, bottlenecks, round_trip))
         }
         Topology::Switch { hosts } => {
             let bottleneck = LinkSpec { delay, ..trunk };
@@ -101,7 +86,7 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
                 receivers: switch.hosts,
                 bottlenecks: switch.down,
                 topology: switch.topology,
-                round_trip: round_trip(0),
+                round_trip,
             })
         }
         Topology::FatTree { ports } => {
@@ -115,7 +100,7 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
                 receivers: tree.hosts,
                 bottlenecks: tree.from_switches,
                 topology: tree.topology,
-                round_trip: round_trip(4),
+                round_trip,
             })
         }
     }

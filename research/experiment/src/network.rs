@@ -67,6 +67,14 @@ impl Network {
         }
     }
 
+    /// Returns the propagation delay in both directions on the longest path: over the access link, the
+    /// trunks, the other access link; and back.
+    pub fn round_trip(&self) -> Nanos {
+        let trunks_ns = self.trunk_delay().0.saturating_mul(self.topology.trunks());
+        let one_way_ns = trunks_ns.saturating_add(self.delay.0.saturating_mul(2));
+        Nanos(one_way_ns.saturating_mul(2))
+    }
+
     /// Returns the random loss at the bottlenecks as `uc-net` describes it.
     pub fn fault_rules(&self) -> Vec<FaultRule> {
         let chance_ppm = (self.loss * 1e6).round() as u32;
@@ -175,6 +183,17 @@ impl Topology {
             | Topology::FatTree { .. } => 0,
             Topology::ParkingLot { hops } => hops.saturating_add(1),
             Topology::LeafSpine { leaves, .. } => leaves,
+        }
+    }
+
+    /// Returns the number of links between switches on the longest path.
+    pub fn trunks(self) -> u64 {
+        match self {
+            Topology::Star | Topology::Switch { .. } => 0,
+            Topology::Dumbbell => 1,
+            Topology::ParkingLot { hops } => hops.into(),
+            Topology::LeafSpine { .. } => 2,
+            Topology::FatTree { .. } => 4,
         }
     }
 

@@ -1,5 +1,5 @@
 //! The emulator's lateness: the time from when a frame was due at its destination to when it was
-//! written there. A run tolerates lateness up to a fraction of the path's round-trip time.
+//! written there. Reports state it (`uc-report`), and a run that was held up is repeated (`uc run`).
 
 use std::collections::BTreeMap;
 

@@ -18,6 +18,7 @@ pub mod compare;
 pub mod csv;
 mod curves;
 mod distribution;
+mod emulation;
 mod escape;
 mod figures;
 mod group_table;

@@ -45,39 +45,27 @@ fn network(network: &Network) -> String {
             Topology::FatTree { .. } => format!(" (links from the hosts {access})"),
             _ => format!(" (hosts' links {access})"),
         });
-    // A star's path is two links, any other at least two and a trunk.
-    let (shape, trunks) = match network.topology {
-        Topology::Star => ("A star, all to one receiver".to_owned(), 0),
-        Topology::Dumbbell => ("A dumbbell".to_owned(), 1),
-        Topology::ParkingLot { hops } => (format!("A parking lot of {hops} hops"), u64::from(hops)),
+    let shape = match network.topology {
+        Topology::Star => "A star, all to one receiver".to_owned(),
+        Topology::Dumbbell => "A dumbbell".to_owned(),
+        Topology::ParkingLot { hops } => format!("A parking lot of {hops} hops"),
         Topology::LeafSpine { leaves, spines } => {
-            let (leaves, spines) = (
-                count(leaves as usize, "leaf"),
-                count(spines as usize, "spine"),
-            );
-            (
-                format!(
-                    "A leaf–spine network of {} and {spines}",
-                    leaves.replace("leafs", "leaves")
-                ),
-                2,
-            )
+            let leaves = count(leaves as usize, "leaf").replace("leafs", "leaves");
+            let spines = count(spines as usize, "spine");
+            format!("A leaf–spine network of {leaves} and {spines}")
         }
-        Topology::Switch { hosts } => (
-            format!("One switch with {}", count(hosts as usize, "host")),
-            0,
-        ),
+        Topology::Switch { hosts } => format!("One switch with {}", count(hosts as usize, "host")),
         Topology::FatTree { ports } => {
             let hosts = network.topology.hosts().unwrap_or_default();
-            (
-                format!("A fat-tree of {hosts} hosts at switches of {ports} ports"),
-                4,
-            )
+            format!("A fat-tree of {hosts} hosts at switches of {ports} ports")
         }
     };
-    let trunk_ns = network.trunk_delay().0.saturating_mul(2 * trunks);
-    let round_trip = Nanos(delay.0.saturating_mul(4).saturating_add(trunk_ns));
-    let longest = if trunks > 1 { " at the longest" } else { "" };
+    let round_trip = network.round_trip();
+    let longest = if network.topology.trunks() > 1 {
+        " at the longest"
+    } else {
+        ""
+    };
     let offload = if network.offload { "with" } else { "without" };
     let family = match network.family {
         Family::Ipv4 => "IPv4",

@@ -3,6 +3,7 @@
 use uc_experiment::{Measure, Outcome, Verdict};
 
 use crate::Report;
+use crate::emulation::lateness;
 use crate::numbers::{number, percent};
 
 /// Formats a count: `1 run`, `20 runs`.
@@ -77,7 +78,8 @@ pub(crate) fn tally(report: &Report<'_>) -> String {
 }
 
 /// Explains the verdicts that need it, in one line each: why a result differs, how wide an interval
-/// is that does not decide, what to do with a stale reason. A reason is given once.
+/// is that does not decide, what to do with a stale reason. A reason is given once. The last line is the
+/// emulated network's error, if there is one.
 pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
     for verdict in report.verdicts() {
@@ -107,6 +109,7 @@ pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
             remarks.push(remark);
         }
     }
+    remarks.extend(lateness(report));
     remarks
 }
 

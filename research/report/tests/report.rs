@@ -250,6 +250,36 @@ fn a_single_run_has_no_spread_and_missing_expectations_are_reported() {
 }
 
 #[test]
+fn a_report_states_by_how_much_an_emulated_network_was_late() {
+    with_report("fig10", 2, |report| {
+        let plain = uc_report::table::table(&report);
+        assert!(!plain.contains("emulated network"), "{plain}");
+        let trip = report.experiment.network.round_trip().0;
+        let table_with = |mean_ns: u64| {
+            let mut records = report.records.to_vec();
+            for (record, factor) in records.iter_mut().zip(1..) {
+                for (name, late_ns) in [("mean", mean_ns), ("p99", 90_000), ("max", 2_000_000)] {
+                    let late_ns = late_ns / factor;
+                    record
+                        .counters
+                        .insert(format!("wire_late_{name}_ns"), late_ns);
+                }
+            }
+            let records = &records[..];
+            joined(&uc_report::table::table(&Report { records, ..report }))
+        };
+        let said = table_with(trip / 10);
+        let part =
+            "90us at the 99th percentile and 2ms at most; the mean is 10 % of an empty round trip";
+        assert!(said.contains(part), "{said}");
+        assert!(!said.contains("did not keep up"), "{said}");
+        let said = table_with(trip);
+        let part = "the mean is 100 % of an empty round trip: this machine did not keep up";
+        assert!(said.contains(part), "{said}");
+    });
+}
+
+#[test]
 fn records_without_samples_draw_no_figures() {
     with_report("fig10", 1, |report| {
         let mut records = report.records.to_vec();
