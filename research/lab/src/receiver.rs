@@ -22,8 +22,9 @@ use crate::pattern::{CHUNK_BYTES, Pattern};
 /// Event of the first listener; smaller numbers are flows'.
 const LISTENERS: u64 = 1 << 32;
 const STOP: u64 = u64::MAX;
-/// Time for which the thread polls after data before it sleeps. The emulator's thread would have to
-/// wake it for each frame, which costs that thread some microseconds in a virtual machine.
+/// Time for which the thread polls before it sleeps, if data has come at such intervals. The emulator's
+/// thread would have to wake it for each frame, which costs that thread some microseconds in a virtual
+/// machine.
 const SPIN: Nanos = Nanos(30_000);
 
 /// A flow whose connection is expected.
@@ -142,7 +143,7 @@ impl Receiver {
     fn run(&mut self) -> Result<(), LabError> {
         let mut events = [EpollEvent::empty(); 64];
         let mut buffer = vec![0; CHUNK_BYTES];
-        let mut spin_until = Nanos::ZERO;
+        let (mut last, mut spin_until) = (Nanos::ZERO, Nanos::ZERO);
         loop {
             let timeout = if clock::now() < spin_until {
                 EpollTimeout::ZERO
@@ -154,7 +155,11 @@ impl Receiver {
                 Ok(count) => count,
                 Err(errno) => return Err(failed("waiting for data", errno.into())),
             };
-            spin_until = clock::now() + SPIN;
+            let now = clock::now();
+            if now.since(last) < SPIN {
+                spin_until = now + SPIN;
+            }
+            last = now;
             for event in &events[..count] {
                 match event.data() {
                     STOP => return Ok(()),
