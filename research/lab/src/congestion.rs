@@ -1,9 +1,8 @@
 //! Congestion controls that an experiment names and this kernel may lack.
 //!
 //! `dctcp` is the kernel's own where it has one, else the one of [`uc_guest`], registered for this
-//! run alone under a private name. `ctrltcp` and `ctrlcubic` are Reno and CUBIC whose connections
-//! to one host share a window, in this run alone too: all senders to the server form a group, in
-//! which each namespace is a guest. Guests with a `coupling` use them in place of their `reno` and
+//! run alone under a private name. `ctrltcp` and `ctrlcubic` are Reno and CUBIC in this run
+//! alone, too: all coupled flows share a window, whatever their receiver, and each namespace is a guest. Guests with a `coupling` use them in place of their `reno` and
 //! `cubic`, with their weights and priorities.
 
 use std::ffi::OsString;

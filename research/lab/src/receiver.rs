@@ -22,8 +22,8 @@ use crate::pattern::{CHUNK_BYTES, Pattern};
 /// Event of the first listener; smaller numbers are flows'.
 const LISTENERS: u64 = 1 << 32;
 const STOP: u64 = u64::MAX;
-/// Time for which the thread polls before it sleeps, if data has come at such intervals. The emulator's
-/// thread would have to wake it for each frame, which costs that thread some microseconds in a virtual
+/// If data comes within this time of the data before it, the thread polls for as long before it sleeps.
+/// Otherwise the emulator's thread would wake it for each frame, which takes some microseconds in a virtual
 /// machine.
 const SPIN: Nanos = Nanos(30_000);
 
@@ -143,7 +143,7 @@ impl Receiver {
     fn run(&mut self) -> Result<(), LabError> {
         let mut events = [EpollEvent::empty(); 64];
         let mut buffer = vec![0; CHUNK_BYTES];
-        let (mut last, mut spin_until) = (Nanos::ZERO, Nanos::ZERO);
+        let (mut read, mut spin_until) = (Nanos::ZERO, Nanos::ZERO);
         loop {
             let timeout = if clock::now() < spin_until {
                 EpollTimeout::ZERO
@@ -155,17 +155,17 @@ impl Receiver {
                 Ok(count) => count,
                 Err(errno) => return Err(failed("waiting for data", errno.into())),
             };
-            let now = clock::now();
-            if now.since(last) < SPIN {
-                spin_until = now + SPIN;
-            }
-            last = now;
+            let is_fast = clock::now().since(read) < SPIN;
             for event in &events[..count] {
                 match event.data() {
                     STOP => return Ok(()),
                     flow @ ..LISTENERS => self.read(flow as usize, &mut buffer)?,
                     listener => self.accept((listener - LISTENERS) as usize)?,
                 }
+            }
+            read = clock::now();
+            if is_fast {
+                spin_until = read + SPIN;
             }
         }
     }

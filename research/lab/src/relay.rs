@@ -183,7 +183,8 @@ impl<'a> Relay<'a> {
         let mut events = [EpollEvent::empty(); 64];
         let mut rest = Rest::since(clock::now());
         loop {
-            let now = rest.take();
+            // without that priority the kernel lets others run anyway
+            let now = if realtime { rest.take() } else { clock::now() };
             self.wake(now)?;
             self.network.advance(now, &mut self.exits);
             if let Some(error) = self.exits.failure.take() {
@@ -197,7 +198,9 @@ impl<'a> Relay<'a> {
                 Err(nix::Error::EINTR) => 0,
                 Err(errno) => return Err(LabError::resource("wait for frames", errno.into())),
             };
-            rest.waited(waits_from, clock::now());
+            if timeout == EpollTimeout::NONE {
+                rest.slept(waits_from, clock::now());
+            }
             for event in &events[..count] {
                 match event.data() {
                     STOP => return Ok(self.report(realtime)),

@@ -90,7 +90,7 @@ fn live_an_uncoupled_guest_with_four_flows_gets_four_times_as_much() {
     });
 }
 
-/// The guests send to receivers of their own, over one trunk.
+/// The guests send to receivers of their own, over one trunk, so the round trip is 150 ms.
 #[test]
 fn live_weights_one_two_and_three_determine_shares_whatever_the_number_of_flows() {
     if !live() {
