@@ -141,8 +141,8 @@ impl Stack {
         if self.timestamps { 32 } else { 20 }
     }
 
-    /// Returns the keys whose values only the simulator's hosts support. What Linux does anyway may be
-    /// said on real kernels, too.
+    /// Returns the keys whose values only the simulator's hosts support. A key whose value is Linux's own
+    /// is allowed on real kernels.
     pub(crate) fn simulated_keys(&self) -> Vec<&'static str> {
         let keys = [
             ("rto_max", self.rto_max.is_some()),

@@ -21,8 +21,8 @@ pub(super) fn check_topology(topology: Topology) -> Result<(), Only> {
     Err(only("network.topology", &what, &[Arm::Sim]))
 }
 
-/// Checks that a case suits its network's receivers: their number, their stalls, and groups of flows
-/// to several of them.
+/// Checks that a case suits its network's receivers: their number, their stalls, and
+/// their coupled groups.
 pub(super) fn check_case(key: &str, case: &Case, topology: Topology) -> Result<(), Only> {
     if case.receiver_hypervisor.is_some() && topology != Topology::Star {
         let key = format!("{key}.receiver_hypervisor");
