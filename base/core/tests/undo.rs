@@ -325,8 +325,13 @@ fn no_more_returns_than_a_timeout_took_and_only_with_evidence() {
                 timeout.flight
             });
             prop_assert!(flow.reno.ssthresh <= most.max(before.reno.ssthresh));
-            let probes = if guard_segments > 0 { 0 } else { 2 * unit };
-            let most = timeout.cwnd.max(before.reno.cwnd) + growth + probes;
+            // RFC 4015 §3.2 (5) begins at what is in flight, which a first timeout may leave above cwnd
+            let (in_flight, probes) = if guard_segments > 0 {
+                (0, 0)
+            } else {
+                (flight * unit, 2 * unit)
+            };
+            let most = timeout.cwnd.max(before.reno.cwnd).max(in_flight) + growth + probes;
             prop_assert!(flow.reno.cwnd <= most, "{} of {most}", flow.reno.cwnd);
         }
         Ok(())
