@@ -162,7 +162,7 @@ struct uc_flow {
 	__u16 given_window;        /* the same field after the edit */
 	__u16 runt_short_bytes;    /* what the segment at runt_seq lacked to a full one */
 	__u8 mss_candidate_seen;   /* how often mss_candidate_bytes came in a row */
-	__u8 offered_segments;     /* room in the last advertised window */
+	__u8 offered;              /* uc_offered_segments() and uc_piece_segments() */
 	__u8 wscale;               /* of the peer's windows */
 	__u8 stage;                /* enum uc_stage */
 	__u8 ca;                   /* enum uc_ca_state */
@@ -197,6 +197,23 @@ _Static_assert(sizeof(struct uc_segment) == 24,
 _Static_assert(__builtin_offsetof(struct uc_flow, delay) <= 192,
 	       "what every law needs must stay within three cache lines");
 _Static_assert(sizeof(struct uc_flow) <= 256, "a flow must stay within four cache lines");
+
+/* Returns for how many segments the last advertised window had room; 15: for so many or more. */
+static __always_inline __u32 uc_offered_segments(const struct uc_flow *flow)
+{
+	return flow->offered & 15;
+}
+
+/* Returns how many new segments the guest has sent since then and since the last PSH, as above. */
+static __always_inline __u32 uc_piece_segments(const struct uc_flow *flow)
+{
+	return flow->offered >> 4;
+}
+
+static __always_inline void uc_set_offered(struct uc_flow *flow, __u32 offered, __u32 piece)
+{
+	flow->offered = uc_min(offered, 15) | uc_min(piece, 15) << 4;
+}
 
 /* Returns the near room, UC_NEAR_BYTES of zeroes in a new flow. */
 static __always_inline void *uc_near(struct uc_flow *flow)

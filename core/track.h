@@ -162,10 +162,33 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 	if (segment->payload_bytes % mss_bytes < 1U << (flow->wscale & 15))
 		flow->bits &= ~UC_FLOW_PAIRS;
 	/* it filled a room a little short of three segments: they left in one burst */
-	else if (flow->offered_segments == 3 && !uc_after(flow->edge, end))
+	else if (uc_offered_segments(flow) == 3 && !uc_after(flow->edge, end))
 		flow->bits = (flow->bits & ~UC_FLOW_PAIRS) | UC_FLOW_BULK;
 	flow->runt_seq = end;
 	flow->runt_short_bytes = mss_bytes - segment->payload_bytes % mss_bytes;
+}
+
+/*
+ * Learns from PSH whether the guest sends three segments in one piece (window.h), where the
+ * window's unit is one byte: there it fills every room with full segments, so that uc_learn_runt()
+ * sees none.
+ */
+static __always_inline void uc_learn_piece(struct uc_flow *flow, const struct uc_segment *segment,
+					   __u32 end)
+{
+	__u32 offered = uc_offered_segments(flow), segments;
+
+	if (flow->wscale & 15)
+		return;
+	segments = uc_piece_segments(flow) +
+		   segment->payload_bytes / (flow->mss_bytes | !flow->mss_bytes);
+	if (!(segment->flags & UC_PSH)) {
+		uc_set_offered(flow, offered, segments);
+		return;
+	}
+	if (segments == 3 && offered == 3 && !uc_after(flow->edge, end))
+		flow->bits |= UC_FLOW_BULK;
+	uc_set_offered(flow, offered, 0);
 }
 
 /*
@@ -316,6 +339,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	}
 	uc_learn_mss(flow, segment);
 	uc_learn_runt(flow, segment, end);
+	uc_learn_piece(flow, segment, end);
 	flow->snd_nxt = end;
 	flow->sent_ns = now_ns;
 	flow->bits &= ~UC_FLOW_PROBED;

@@ -24,9 +24,9 @@
  * and later) acknowledge such a segment at once. A native sender cuts bursts of at most half its
  * window. A guest whose own window is much larger than the law's sends three segments in one burst,
  * and the ACK of the odd segment isn't delayed, unlike a native sender's: that is worth 15 % of the
- * rate at windows of four segments. So for a guest that was seen to do this, a room of three or
- * five segments that is more than half the window is made one segment smaller; the odd segment
- * follows with the next ACK.
+ * rate at windows of four segments. So for a guest that was seen to do this (track.h), a room of
+ * three or five segments that is more than half the window is made one segment smaller; the odd
+ * segment follows with the next ACK.
  */
 #ifndef UC_WINDOW_H
 #define UC_WINDOW_H
@@ -65,7 +65,7 @@ static __always_inline void uc_learn_pairs(struct uc_flow *flow, __u32 grain_byt
 {
 	__u32 left_bytes = flow->edge - flow->snd_nxt;
 
-	if (flow->given_window < flow->peer_window && flow->offered_segments == 3 &&
+	if (flow->given_window < flow->peer_window && uc_offered_segments(flow) == 3 &&
 	    left_bytes < flow->mss_bytes && left_bytes + grain_bytes > flow->mss_bytes)
 		flow->bits |= UC_FLOW_PAIRS;
 }
@@ -85,7 +85,7 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 		return flight_bytes + segments * mss_bytes;
 	}
 	*up = !(flow->bits & UC_FLOW_NODELAY) && uc_after(flow->runt_seq, flow->snd_una);
-	if (flow->bits & UC_FLOW_BULK && grain_bytes > 1 && segments > 2 && segments % 2 &&
+	if (flow->bits & UC_FLOW_BULK && segments > 2 && segments % 2 &&
 	    2 * segments > law_bytes / mss_bytes) {
 		segments--;
 	} else if (!*up && flow->bits & UC_FLOW_PAIRS && segments > 1) {
@@ -94,7 +94,7 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 		*up = segments % 2 == 0;
 		segments -= segments % 2;
 	}
-	flow->offered_segments = segments < 255 ? segments : 255;
+	uc_set_offered(flow, segments, 0);
 	return flight_bytes + segments * mss_bytes;
 }
 

@@ -243,7 +243,8 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
         return Ok(());
     }
     let room = bytes(after, field) - sent;
-    let least = segments(law).saturating_sub(u64::from(grain > 1));
+    let bulk = after.bits & consts::FLOW_BULK != 0;
+    let least = segments(law).saturating_sub(u64::from(grain > 1 || bulk));
     let near = (least..=most).any(|k| room.abs_diff(k * mss) < grain && (room <= k * mss || up(k)));
     let forced = u64::from(field) == floor && room > most * mss;
     prop_assert!(

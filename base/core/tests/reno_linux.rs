@@ -219,3 +219,53 @@ fn an_idle_guest_loses_half_for_each_timeout_that_passed_but_keeps_the_initial_w
     guest.send(1);
     assert_eq!(guest.window(), 10 * MSS);
 }
+
+/// Returns a guest in congestion avoidance with a window of eight segments, of which five are in
+/// flight and three were just acknowledged.
+fn with_room_for_three() -> Guest {
+    let mut guest = linux(16);
+    guest.send(16);
+    ack_and_fill(&mut guest, true);
+    while guest.ca() != consts::CA_OPEN {
+        ack_and_fill(&mut guest, false);
+    }
+    assert_eq!((guest.window(), guest.flight()), (8 * MSS, 8));
+    assert_eq!(room_after(&mut guest, 3), 3);
+    guest
+}
+
+/// Acknowledges some segments, and returns for how many new ones the window has room.
+fn room_after(guest: &mut Guest, segments: u32) -> u32 {
+    u32::from(guest.ack(segments).window) / MSS - guest.flight()
+}
+
+/// Sends segments; the last one has PSH.
+fn send_piece(guest: &mut Guest, segments: u32) {
+    guest.send(segments - 1);
+    let mut last = guest.data(guest.nxt);
+    last.flags |= consts::PSH as u8;
+    guest.pass(&last);
+    guest.nxt = guest.nxt.wrapping_add(MSS);
+}
+
+#[test]
+fn a_guest_that_sends_three_segments_in_one_piece_gets_one_less_of_an_odd_room() {
+    // window.h: PSH at the end of the piece shows it, since a window in bytes is used up
+    let mut guest = with_room_for_three();
+    send_piece(&mut guest, 3);
+    assert_eq!(room_after(&mut guest, 4), 4);
+}
+
+#[test]
+fn a_guest_that_sends_pairs_or_single_segments_gets_all_of_an_odd_room() {
+    for pieces in [&[1, 2][..], &[2, 1], &[1, 1, 1]] {
+        let mut guest = with_room_for_three();
+        for &segments in pieces {
+            send_piece(&mut guest, segments);
+        }
+        assert_eq!(room_after(&mut guest, 4), 5, "{pieces:?}");
+    }
+    let mut guest = with_room_for_three();
+    guest.send(3);
+    assert_eq!(room_after(&mut guest, 4), 5, "no PSH");
+}
