@@ -1,5 +1,6 @@
 //! Puts the commit that is built, and that of its core, into the program: every result names them.
 
+use std::path::Path;
 use std::process::Command;
 
 fn git(arguments: &[&str]) -> Option<String> {
@@ -22,7 +23,12 @@ fn main() {
     let core = core.unwrap_or_else(|| "unknown".to_owned());
     println!("cargo:rustc-env=UC_CORE={core}");
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
-        println!("cargo:rerun-if-changed={folder}/HEAD");
-        println!("cargo:rerun-if-changed={folder}/index");
+        // the reflog, too: an amended message changes neither of the others
+        for file in ["HEAD", "index", "logs/HEAD"] {
+            let path = format!("{folder}/{file}");
+            if Path::new(&path).exists() {
+                println!("cargo:rerun-if-changed={path}");
+            }
+        }
     }
 }
