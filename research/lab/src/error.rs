@@ -44,6 +44,18 @@ pub enum LabError {
         /// Remedy of the error.
         mend: &'static str,
     },
+    /// A stack has SACK without RACK, and the kernel does not have the one without the other.
+    #[error(
+        "the stack of {node} has sack without rack, and Linux {release} has RACK in every flow with \
+         SACK, as all kernels since 6.17; leave out `rack = false`, or set `sack = false`, or run it on \
+         machines with an older kernel (--on vm)"
+    )]
+    SackWithoutRack {
+        /// Owner of the namespace.
+        node: String,
+        /// Release of its kernel.
+        release: String,
+    },
     /// A sysctl was written but reads back with another value.
     #[error(
         "{key} in the namespace of {node} reads \"{found}\" after \"{value}\" was written; \

@@ -18,6 +18,7 @@ use std::thread;
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::error::LabError;
+use crate::stack::asks_for_less_than_rack;
 
 /// A network namespace that only a descriptor keeps alive.
 #[derive(Debug, Clone)]
@@ -113,9 +114,17 @@ impl Namespace {
     /// Writes sysctls inside the namespace, in order, and reads each one back.
     ///
     /// # Errors
+    /// [`LabError::SackWithoutRack`] before anything is written if the kernel has no such thing,
     /// [`LabError::Sysctl`] when a key is missing or refuses the value, and
     /// [`LabError::SysctlIgnored`] when it holds something else afterwards.
     pub fn set_sysctls(&self, settings: &[(&str, String)]) -> Result<(), LabError> {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        if asks_for_less_than_rack(settings, &release) {
+            return Err(LabError::SackWithoutRack {
+                node: self.node.clone(),
+                release: release.trim().to_owned(),
+            });
+        }
         self.enter(|| {
             settings
                 .iter()

@@ -109,6 +109,25 @@ fn ipv6_sysctls(family: Family) -> Vec<(&'static str, String)> {
     }
 }
 
+/// First kernel that detects losses by RACK in every flow with SACK, whatever `tcp_recovery` says: it
+/// has no other way (RFC 6675) any more.
+const RACK_ALWAYS_SINCE: (u32, u32) = (6, 17);
+
+/// Returns whether these settings ask for SACK without RACK of a kernel that has both or neither.
+/// `release` is what `uname -r` prints.
+pub fn asks_for_less_than_rack(settings: &[(&str, String)], release: &str) -> bool {
+    let has = |key, wanted| {
+        let mut values = settings.iter().filter(|(name, _)| *name == key);
+        values.any(|(_, value)| value == wanted)
+    };
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse().ok());
+    let version = next().zip(next());
+    has("net.ipv4.tcp_sack", "1")
+        && has("net.ipv4.tcp_recovery", "0")
+        && version.is_some_and(|version| version >= RACK_ALWAYS_SINCE)
+}
+
 fn kernel_has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6/conf/default").exists()
 }
@@ -124,6 +143,28 @@ mod tests {
             assert_eq!(announced(window_clamp_bytes(wscale)), u32::from(wscale));
             assert!(announced(window_clamp_bytes(wscale) + 1) > u32::from(wscale));
             assert!(window_clamp_bytes(wscale) >= 65_535 << wscale);
+        }
+    }
+
+    #[test]
+    fn sack_without_rack_is_asked_of_older_kernels_only() {
+        let asks = |lines: &[(&str, bool)], release| {
+            let mut stack = Stack::default();
+            for &(key, on) in lines {
+                match key {
+                    "sack" => stack.sack = on,
+                    _ => stack.rack = on,
+                }
+            }
+            asks_for_less_than_rack(&sysctls(Family::Ipv4, &stack), release)
+        };
+        for release in ["6.17.0", "6.18.44-fc", "7.0-rc1", "10.1"] {
+            assert!(asks(&[("rack", false)], release), "{release}");
+            assert!(!asks(&[("rack", false), ("sack", false)], release));
+            assert!(!asks(&[], release), "{release}");
+        }
+        for release in ["6.16.9", "6.12-kasan", "5.10.0-32-amd64", ""] {
+            assert!(!asks(&[("rack", false)], release), "{release}");
         }
     }
 

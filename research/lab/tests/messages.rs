@@ -147,7 +147,7 @@ fn live_lone_segments_that_are_lost_wait_for_timers_that_are_counted() {
     in_peace(|| {
         // Nothing follows a lost message, so only the timer of 200 ms repairs it.
         let stack = "[stack.reno]\ncongestion_control = \"reno\"\n\
-             early_retransmit = false\nrack = false";
+             early_retransmit = false";
         let guests = "count = 8\napplication = { messages = { sizes = \"100B\" } }";
         let record = record("loss = 0.2", guests, stack);
         let timeouts: u32 = record.flows.iter().filter_map(|flow| flow.timeouts).sum();
