@@ -4,7 +4,7 @@ use uc_net::Nanos;
 
 use crate::congestion::{Acked, Control, Observed};
 use crate::scoreboard::DUP_THRESH;
-use crate::segment::SackBlocks;
+use crate::segment::{SackBlocks, timestamp_ms};
 use crate::sender::{Phase, Sender, Waits};
 
 /// An acknowledgment with absolute sequence numbers and a scaled window.
@@ -121,7 +121,7 @@ impl Sender {
         if self.is_finished() {
             self.totals.acknowledged_bytes -= 1; // the FIN
         }
-        self.measure_rtt(ack);
+        self.measure_rtt(ack.now, ack.ack, ack.echoed_ms);
         if self.una == self.max {
             self.deadline = None; // RFC 6298 (5.2)
         } else if self.may_restart_timer() {
@@ -147,15 +147,15 @@ impl Sender {
 
     /// Samples the round-trip time: one segment at a time is timed (RFC 6298 §3). A retransmitted
     /// segment can be timed by its timestamp alone (RFC 7323 §4), to the millisecond.
-    fn measure_rtt(&mut self, ack: &Ack<'_>) {
+    #[inline]
+    fn measure_rtt(&mut self, now: Nanos, ack: u64, echoed_ms: Option<u32>) {
         if let Some((end, sent_at)) = self.timed {
-            if ack.ack >= end {
+            if ack >= end {
                 self.timed = None;
-                self.rto.sample(ack.now.since(sent_at));
+                self.rto.sample(now.since(sent_at));
             }
-        } else if let Some(echoed_ms) = ack.echoed_ms {
-            let now_ms = (ack.now.0 / 1_000_000) as u32;
-            match now_ms.wrapping_sub(echoed_ms) {
+        } else if let Some(echoed_ms) = echoed_ms {
+            match timestamp_ms(now).wrapping_sub(echoed_ms) {
                 0 => self.rto.confirm(),
                 rtt_ms => self.rto.sample(Nanos::from_millis(u64::from(rtt_ms))),
             }
@@ -183,7 +183,8 @@ impl Sender {
         }
         let resending = self.phase == Phase::Loss;
         if resending {
-            if self.frto.is_active() && self.frto_ack(ack, acked, newly_sacked) {
+            let marked = ack.ece && self.ecn;
+            if self.frto.is_active() && self.frto_ack(marked, acked, newly_sacked) {
                 return; // the window set by the coupled answer already includes this ACK
             }
             if self.una > self.recover {

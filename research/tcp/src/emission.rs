@@ -6,7 +6,7 @@ use crate::connection::{Connection, State};
 use crate::outlet::Outlet;
 use crate::output::Chunk;
 use crate::receiver::Due;
-use crate::segment::{Options, Segment, flags};
+use crate::segment::{Options, Segment, flags, timestamp_ms};
 
 /// Room that SACK blocks take in a segment: padding and header, and each block (RFC 2018 §3).
 const SACK_HEADER_BYTES: u32 = 4;
@@ -110,7 +110,7 @@ impl Connection {
     fn options(&self, now: Nanos, payload_bytes: u32) -> Options {
         let mut options = Options::default();
         if self.timestamps {
-            options.timestamps = Some(((now.0 / 1_000_000) as u32, self.receiver.ts_recent));
+            options.timestamps = Some((timestamp_ms(now), self.receiver.ts_recent));
         }
         let held = &self.receiver.held;
         if self.sender.sack && (!held.is_empty() || held.has_duplicate()) {

@@ -1,6 +1,5 @@
 //! F-RTO: detection of spurious timeouts (RFC 5682), and the response to them.
 
-use crate::acks::Ack;
 use crate::config::SpuriousTimeout;
 use crate::congestion::Control;
 use crate::sender::{Phase, Sender};
@@ -71,8 +70,8 @@ impl Sender {
 
     /// Processes an ACK in steps 2 and 3, basic (§2.1) and SACK-enhanced (§3.1). Returns whether
     /// the timeout was spurious.
-    pub(crate) fn frto_ack(&mut self, ack: &Ack<'_>, acked: u32, newly_sacked: u64) -> bool {
-        self.frto.marked |= ack.ece && self.ecn;
+    pub(crate) fn frto_ack(&mut self, marked: bool, acked: u32, newly_sacked: u64) -> bool {
+        self.frto.marked |= marked;
         match self.frto.step {
             Step::Off => {}
             Step::First => self.frto_first(acked, newly_sacked),

@@ -4,7 +4,7 @@ use uc_net::{Ecn, Nanos};
 
 use crate::connection::{Connection, State};
 use crate::outlet::Outlet;
-use crate::segment::{Options, Segment, flags};
+use crate::segment::{Options, Segment, flags, timestamp_ms};
 use crate::seq;
 
 /// MSS of a peer that announces none (RFC 9293 §3.7.1), in bytes.
@@ -43,7 +43,7 @@ impl Connection {
             (true, _, true) => flags::SYN | flags::ACK | flags::ECE,
             (true, _, false) => flags::SYN | flags::ACK,
         };
-        let now_ms = (now.0 / 1_000_000) as u32;
+        let now_ms = timestamp_ms(now);
         let timestamps = if answer {
             self.timestamps
         } else {

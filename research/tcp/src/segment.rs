@@ -1,6 +1,6 @@
 //! A TCP segment as the simulated wire carries it: the header's fields, the payload as a length.
 
-use uc_net::Ecn;
+use uc_net::{Ecn, Nanos};
 
 /// TCP header flags, by their bits on the wire (RFC 9293 §3.1, RFC 3168 §6.1).
 pub mod flags {
@@ -52,6 +52,14 @@ pub struct Options {
     pub timestamps: Option<(u32, u32)>,
     /// SACK blocks, RFC 2018 §3.
     pub sack: SackBlocks,
+}
+
+/// Returns the value of the timestamp clock, which ticks in milliseconds.
+// Never inlined: a division that every call of a loop shares would be done before the loop, for
+// connections without timestamps too.
+#[inline(never)]
+pub(crate) fn timestamp_ms(now: Nanos) -> u32 {
+    (now.0 / 1_000_000) as u32
 }
 
 /// Up to four SACK blocks, the latest first: as many as fit without timestamps.

@@ -47,6 +47,7 @@ impl Dctcp {
 }
 
 impl Control for Dctcp {
+    #[inline]
     fn acked(&mut self, window: &mut Window, acked: &Acked) {
         self.conventional.acked(window, acked);
     }
@@ -75,6 +76,7 @@ impl Control for Dctcp {
 
     /// Counts the acknowledged and the marked bytes of one ACK, and updates α at the end of each
     /// observation window (RFC 8257 §3.3 steps 1 to 8).
+    #[inline]
     fn observed(&mut self, observed: &Observed) {
         self.acked_bytes += u64::from(observed.bytes);
         if observed.ece {

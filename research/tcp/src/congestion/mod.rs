@@ -86,6 +86,7 @@ impl Law {
 }
 
 impl Control for Law {
+    #[inline]
     fn acked(&mut self, window: &mut Window, acked: &Acked) {
         each!(self, law => law.acked(window, acked));
     }
@@ -106,6 +107,7 @@ impl Control for Law {
         each!(self, law => law.undone());
     }
 
+    #[inline]
     fn observed(&mut self, observed: &Observed) {
         each!(self, law => law.observed(observed));
     }

@@ -40,6 +40,7 @@ fn half(bytes: u32, smss_bytes: u32) -> u32 {
 }
 
 impl Control for NewReno {
+    #[inline]
     fn acked(&mut self, window: &mut Window, acked: &Acked) {
         if window.in_slow_start() {
             window.cwnd_bytes += acked.bytes.min(window.smss_bytes); // RFC 5681 equation (2)
