@@ -167,12 +167,11 @@ impl Hosts {
             return Ok(Some(notice));
         }
         loop {
-            let due = self.timers.first().filter(|&(at, _)| at <= limit);
-            let until = due.map_or(limit, |(at, _)| at);
+            let until = self.timers.next_at().min(limit);
             let notice = if let Some(arrival) = self.next_arrival(until) {
                 self.advance_to(arrival.at)?;
                 self.deliver(arrival)
-            } else if let Some((at, timer)) = due {
+            } else if let Some((at, timer)) = self.timers.first().filter(|&(at, _)| at <= limit) {
                 self.advance_to(at)?;
                 self.ring(timer)
             } else {

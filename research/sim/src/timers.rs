@@ -44,6 +44,8 @@ pub struct Timers {
     /// When each timer fires; the maximum if it isn't armed. A copy of the leaves' times, small enough
     /// to stay in the cache, since every packet asks for one.
     armed: Vec<Nanos>,
+    /// When the first timer fires; the maximum if none is armed.
+    next_at: Nanos,
     sequence: u64,
 }
 
@@ -52,6 +54,7 @@ impl Default for Timers {
         Timers {
             rounds: vec![(NEVER, 0); 2],
             armed: Vec::new(),
+            next_at: Nanos::MAX,
             sequence: 0,
         }
     }
@@ -69,7 +72,7 @@ impl Timers {
     }
 
     /// Makes the timer fire no later than `deadline`; an earlier time requested before stays.
-    #[inline]
+    #[inline(always)]
     pub fn keep(&mut self, id: TimerId, deadline: Option<Nanos>) {
         let Some(deadline) = deadline else { return };
         if deadline < self.armed[id.index()] {
@@ -86,13 +89,19 @@ impl Timers {
         }
     }
 
-    /// Returns the timer that fires first, and when.
+    /// Returns when the first timer fires; the maximum if none is armed.
     #[inline]
+    pub fn next_at(&self) -> Nanos {
+        self.next_at
+    }
+
+    /// Returns the timer that fires first, and when.
     pub fn first(&self) -> Option<(Nanos, TimerId)> {
         let (key, id) = self.rounds[1];
         (key != NEVER).then_some((time(key), TimerId(id)))
     }
 
+    #[inline(never)]
     fn arm(&mut self, id: TimerId, at: Nanos) {
         let sequence = self.sequence;
         self.sequence += 1;
@@ -101,6 +110,12 @@ impl Timers {
 
     fn place(&mut self, id: TimerId, key: Key) {
         self.armed[id.index()] = time(key);
+        self.play(id, key);
+        self.next_at = time(self.rounds[1].0);
+    }
+
+    /// Sets the timer's leaf, and the winners of the rounds above it.
+    fn play(&mut self, id: TimerId, key: Key) {
         let mut node = self.rounds.len() / 2 + id.index();
         let mut winner = (key, id.0);
         self.rounds[node] = winner;
