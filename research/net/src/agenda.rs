@@ -59,6 +59,8 @@ pub(crate) struct Agenda {
     first_at: Nanos,
     /// The number of the window after the one that has begun: time over the window's width.
     horizon: u64,
+    /// When that window begins.
+    horizon_at: Nanos,
     /// The window that has begun and the next one.
     near: Wheel,
     /// The windows after `horizon` in the same turn of this wheel, and later ones.
@@ -74,12 +76,18 @@ fn window(at: Nanos) -> u64 {
     at.0 >> WINDOW_BITS
 }
 
+/// Returns when a window begins.
+fn start(window: u64) -> Nanos {
+    Nanos(window << WINDOW_BITS)
+}
+
 impl Agenda {
     pub(crate) fn new() -> Agenda {
         Agenda {
             first: NONE,
             first_at: Nanos::MAX,
             horizon: 1,
+            horizon_at: start(1),
             near: Wheel::new(),
             far: Wheel::new(),
             beyond: Vec::new(),
@@ -90,6 +98,12 @@ impl Agenda {
     #[inline]
     pub(crate) fn first_at(&self) -> Option<Nanos> {
         (self.first != NONE).then_some(self.first_at)
+    }
+
+    /// Returns the time of the first arrival if it is not after `limit`.
+    #[inline(always)]
+    pub(crate) fn due(&self, limit: Nanos) -> Option<Nanos> {
+        (self.first_at <= limit && self.first != NONE).then_some(self.first_at)
     }
 
     /// Adds a packet that was [addressed](Label::address) to `at` and `rank`, which must not arrive
@@ -103,12 +117,16 @@ impl Agenda {
         rank: Rank,
     ) {
         self.file(depot, packet, at, rank);
-        let is_first = self.first == NONE
-            || at < self.first_at
-            || (at == self.first_at && rank < depot.label(self.first).rank);
+        // Without another packet `first_at` is the maximum.
+        let is_first = at < self.first_at || (at == self.first_at && self.is_before(depot, rank));
         if is_first {
             (self.first, self.first_at) = (packet, at);
         }
+    }
+
+    /// Returns whether a packet of this rank precedes the one that arrives first, at the same time.
+    fn is_before<P: Clone>(&self, depot: &Depot<P>, rank: Rank) -> bool {
+        self.first == NONE || rank < depot.label(self.first).rank
     }
 
     /// Puts a packet into the list to which it belongs now.
@@ -170,7 +188,7 @@ impl Agenda {
     #[inline(always)]
     pub(crate) fn remove_first<P: Clone>(&mut self, depot: &mut Depot<P>) -> u32 {
         let packet = self.first;
-        if window(self.first_at) >= self.horizon {
+        if self.first_at >= self.horizon_at {
             self.begin(depot, window(self.first_at));
         }
         let slot = slot(self.first_at);
@@ -229,6 +247,7 @@ impl Agenda {
     fn begin<P: Clone>(&mut self, depot: &mut Depot<P>, window: u64) {
         let (before, horizon) = (self.horizon, window + 1);
         self.horizon = horizon;
+        self.horizon_at = start(horizon);
         for near in window.max(before + 1)..=horizon {
             let slot = near as usize % SLOTS;
             let (mut packet, _) = std::mem::replace(&mut self.far.lists[slot], (NONE, NONE));

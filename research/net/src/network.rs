@@ -133,8 +133,7 @@ impl<P: Packet> Network<P> {
     ) -> Option<Arrival> {
         loop {
             let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
-            let due = self.agenda.first_at();
-            let (at, link, packet) = if let Some(at) = due.filter(|&at| at <= injected.min(limit)) {
+            let (at, link, packet) = if let Some(at) = self.agenda.due(injected.min(limit)) {
                 let packet = self.agenda.remove_first(&mut self.depot);
                 let label = self.depot.label(packet);
                 let end = self.ends[label.link as usize];

@@ -104,7 +104,7 @@ impl<P: Packet> Network<P> {
         let is_next = self.inbox.is_empty()
             && !self.shows_all
             && at == self.clock
-            && self.agenda.first_at().is_none_or(|first| first > at);
+            && self.agenda.due(at).is_none();
         if !is_next {
             return false;
         }
