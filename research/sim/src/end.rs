@@ -252,7 +252,6 @@ impl End {
         let wire = Wire {
             now,
             is_timed,
-            is_plain: self.port.is_none() && self.start.is_none() && self.hold.is_none(),
             route: &self.route,
             instruments: self.instruments.as_deref_mut(),
             port: &mut self.port,

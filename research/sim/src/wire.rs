@@ -14,8 +14,6 @@ use crate::start::StartEnd;
 pub(crate) struct Wire<'a> {
     pub(crate) now: Nanos,
     pub(crate) is_timed: bool,
-    /// Whether nothing but the instruments sees a segment on its way into the network.
-    pub(crate) is_plain: bool,
     pub(crate) route: &'a Route,
     pub(crate) instruments: Option<&'a mut Instruments>,
     pub(crate) port: &'a mut Option<Box<Port>>,
@@ -27,7 +25,7 @@ pub(crate) struct Wire<'a> {
 impl Outlet for Wire<'_> {
     #[inline(always)]
     fn send(&mut self, segment: Segment) {
-        if !self.is_plain {
+        if !self.is_plain() {
             // A copy: if the address of `segment` were taken, it would have to lie in memory.
             let mut copy = segment;
             return self.send_in_part(&mut copy);
@@ -38,6 +36,12 @@ impl Outlet for Wire<'_> {
 }
 
 impl Wire<'_> {
+    /// Returns whether nothing but the instruments sees a segment on its way into the network.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.port.is_none() && self.start.is_none() && self.hold.is_none()
+    }
+
     /// Sends a segment where a port or a start may stop it.
     #[inline(never)]
     fn send_in_part(&mut self, segment: &mut Segment) {
