@@ -31,7 +31,7 @@ impl Connection {
         let mut may_send = !self.sender.is_idle();
         loop {
             let data = may_send.then(|| self.sender.poll(now)).flatten();
-            may_send = data.is_some();
+            may_send = data.is_some_and(|chunk| !chunk.last);
             let chunk = match data {
                 Some(data) => data,
                 None if self.receiver.due as u8 >= Due::Now as u8 => self.answer(),
@@ -58,6 +58,7 @@ impl Connection {
             fin: false,
             push: false,
             fresh: false,
+            last: false,
         }
     }
 

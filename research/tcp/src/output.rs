@@ -20,6 +20,8 @@ pub(crate) struct Chunk {
     pub(crate) push: bool,
     /// Whether the data was never sent before and the segment is no window probe.
     pub(crate) fresh: bool,
+    /// Whether it is known that nothing may follow the segment now.
+    pub(crate) last: bool,
 }
 
 impl Sender {
@@ -104,11 +106,19 @@ impl Sender {
         if self.nxt >= self.write_end {
             return self.poll_fin(now);
         }
-        let cwnd_room = match self.frto.allowance_bytes(self.window.smss_bytes) {
-            Some(allowed) => allowed,
-            None => self.cwnd_now().saturating_sub(self.in_network()),
-        };
-        self.poll_new_into(now, cwnd_room)
+        let smss = self.window.smss_bytes;
+        if let Some(allowed) = self.frto.allowance_bytes(smss) {
+            return self.poll_new_into(now, allowed);
+        }
+        let cwnd_room = self.cwnd_now().saturating_sub(self.in_network());
+        let chunk = self.poll_new_into(now, cwnd_room)?;
+        // Mostly the congestion window is full now, and the caller need not ask again.
+        let queued = self.write_end.saturating_sub(self.nxt);
+        let last = chunk.fresh && u64::from(cwnd_room - chunk.bytes) < queued.min(smss.into());
+        if last {
+            self.limited_end = self.max;
+        }
+        Some(Chunk { last, ..chunk })
     }
 
     /// Returns a segment of new data for `cwnd_room` bytes in the congestion window.
@@ -192,6 +202,7 @@ impl Sender {
             fin: true,
             push: false,
             fresh: false,
+            last: false,
         }
     }
 
@@ -206,6 +217,7 @@ impl Sender {
             fin: true,
             push: false,
             fresh: true,
+            last: false,
         };
         self.nxt += 1;
         self.max = self.nxt;
@@ -230,6 +242,7 @@ impl Sender {
                     fin: false,
                     push: false,
                     fresh: false,
+                    last: false,
                 });
             }
         }
@@ -264,6 +277,7 @@ impl Sender {
             fin,
             push: last,
             fresh: true,
+            last: false,
         }
     }
 
@@ -292,6 +306,7 @@ impl Sender {
             fin,
             push: end == self.write_end,
             fresh: false,
+            last: false,
         }
     }
 
