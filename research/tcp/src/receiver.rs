@@ -38,6 +38,8 @@ pub(crate) struct Receiver {
     edge: u64,
     said_edge: u64,
     buffer_bytes: u32,
+    /// The window for the free part of the buffer, rounded down to what the field can express.
+    window_bytes: u32,
     /// Bytes in order that the application has not read.
     unread_bytes: u32,
     pub(crate) wscale: u8,
@@ -69,11 +71,12 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Receiver {
-        Receiver {
+        let mut receiver = Receiver {
             nxt: 0,
             edge: 0,
             said_edge: 0,
             buffer_bytes: config.receive_buffer_bytes,
+            window_bytes: 0,
             unread_bytes: 0,
             wscale: 0,
             reading: true,
@@ -93,7 +96,9 @@ impl Receiver {
             finished: false,
             ts_recent: 0,
             last_ack: 0,
-        }
+        };
+        receiver.size_window();
+        receiver
     }
 
     /// Takes the peer's initial sequence number, and promises the window of this end's SYN or
@@ -112,18 +117,24 @@ impl Receiver {
 
     pub(crate) fn set_wscale(&mut self, wscale: u8) {
         self.wscale = wscale.min(MOST_WSCALE);
+        self.size_window();
     }
 
     fn free_bytes(&self) -> u32 {
         self.buffer_bytes.saturating_sub(self.unread_bytes)
     }
 
+    /// Updates the window after a change of the buffer, of what is unread, or of the scale.
+    fn size_window(&mut self) {
+        let most = u32::from(u16::MAX) << self.wscale;
+        self.window_bytes = self.free_bytes().min(most) >> self.wscale << self.wscale;
+    }
+
     /// Returns the right edge that the window field can express, rounded down, if the edge may
     /// move: by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
     #[inline(always)]
     fn next_edge(&self) -> Option<u64> {
-        let most = u32::from(u16::MAX) << self.wscale;
-        let window = self.free_bytes().min(most) >> self.wscale << self.wscale;
+        let window = self.window_bytes;
         let edge = self.nxt + u64::from(window);
         if self.bsd {
             let worthwhile = (self.buffer_bytes / 4).min(self.segment_bytes);
@@ -144,6 +155,7 @@ impl Receiver {
     pub(crate) fn round_buffer(&mut self, segment_bytes: u32) {
         if self.bsd {
             self.buffer_bytes = self.buffer_bytes.next_multiple_of(segment_bytes);
+            self.size_window();
             self.accept_buffer();
         }
     }
@@ -326,6 +338,7 @@ impl Receiver {
         }
         if !self.reading {
             self.unread_bytes += fresh;
+            self.size_window();
             return 0;
         }
         fresh
@@ -382,6 +395,7 @@ impl Receiver {
             return 0;
         }
         let taken = std::mem::take(&mut self.unread_bytes);
+        self.size_window();
         self.announce_room(taken);
         taken
     }
@@ -390,6 +404,7 @@ impl Receiver {
     pub(crate) fn read(&mut self, bytes: u32) -> u32 {
         let taken = bytes.min(self.unread_bytes);
         self.unread_bytes -= taken;
+        self.size_window();
         self.announce_room(taken);
         taken
     }
