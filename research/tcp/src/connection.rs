@@ -147,12 +147,15 @@ impl Connection {
     /// Processes a segment that arrived.
     #[inline(always)]
     pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl Outlet) {
+        // Asked first: nearly every segment finds this state.
+        if self.state == State::Established {
+            return self.receive_established(now, segment, out);
+        }
         match self.state {
-            State::Established => self.receive_established(now, segment, out),
             State::SynReceived => self.receive_last_ack(now, segment, out),
             State::SynSent => self.receive_syn_ack(now, segment, out),
             State::Listen => self.receive_syn(now, segment, out),
-            State::Idle | State::Closed => {}
+            State::Idle | State::Closed | State::Established => {}
         }
     }
 
