@@ -24,10 +24,17 @@ pub(crate) fn sources(
     pairs: impl IntoIterator<Item = (HostId, HostId)>,
 ) -> Vec<Source> {
     let mut sources = vec![Source::Nothing; ends.len()];
+    let mut pairs: Vec<(HostId, HostId)> = pairs.into_iter().collect();
+    pairs.sort_unstable_by_key(|&(from, to)| (to, from));
+    // The last host towards which the links of a node were followed.
+    let nodes = ends.iter().max().map_or(0, |&node| node + 1);
+    let mut followed: Vec<Option<HostId>> = vec![None; nodes];
     let mut steps = Vec::new();
     for (from, to) in pairs {
         steps.push((from.0 as usize, Source::Several));
         while let Some((node, source)) = steps.pop() {
+            let last = followed.get_mut(node);
+            let is_known = last.is_some_and(|last| last.replace(to) == Some(to));
             for link in routes.all_next(node, to) {
                 let known = &mut sources[link.0 as usize];
                 *known = match *known {
@@ -36,7 +43,8 @@ pub(crate) fn sources(
                     _ => Source::Several,
                 };
                 let end = ends[link.0 as usize];
-                if end != to.0 as usize {
+                // The links behind have been followed if the node's have.
+                if end != to.0 as usize && !is_known {
                     steps.push((end, Source::Link(link)));
                 }
             }
