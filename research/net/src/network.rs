@@ -7,6 +7,7 @@
 
 mod ahead;
 mod injection;
+mod part;
 
 use std::collections::VecDeque;
 
@@ -18,6 +19,7 @@ use crate::error::NetError;
 use crate::fault::Fault;
 use crate::lane::Lane;
 use crate::packet::Packet;
+use crate::part::Part;
 use crate::queue::{DropReason, Verdict};
 use crate::routes::Routes;
 use crate::sink::{Arrival, Delivery, Observer, Sink, Watching};
@@ -55,6 +57,8 @@ pub struct Network<P> {
     ahead: u64,
     /// Whether each link shows the observer all packets.
     shows_all: bool,
+    /// What it keeps as one of several parts; `None` for a whole network.
+    part: Option<Box<Part<P>>>,
 }
 
 impl<P: Packet> Network<P> {
@@ -91,6 +95,7 @@ impl<P: Packet> Network<P> {
             early: Vec::new(),
             ahead: 0,
             shows_all: false,
+            part: None,
         })
     }
 
@@ -196,7 +201,8 @@ impl<P: Packet> Network<P> {
     }
 
     /// Offers a packet to a link.
-    #[inline]
+    // Always inlined, as there is more than one loop over events.
+    #[inline(always)]
     fn offer(&mut self, at: Nanos, link: LinkId, packet: u32, observer: &mut impl Observer<P>) {
         let lane = &mut self.lanes[link.0 as usize];
         if lane.has_faults() {

@@ -59,6 +59,9 @@ impl<P: Packet> Network<P> {
         let size_bytes = packet.size_bytes();
         let number = self.depot.store(to, size_bytes, packet);
         if !self.take(at, link, number, size_bytes) {
+            if let Some(part) = &mut self.part {
+                part.waits();
+            }
             self.inbox.push_back(Injected {
                 at,
                 link,

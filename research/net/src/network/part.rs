@@ -1,0 +1,269 @@
+//! One of several parts of a network, which run at the same time and give the packets the same order
+//! as one.
+//!
+//! Each part has all nodes and links, but packets only at its own. A packet that comes to another part's
+//! node waits in a list until that part takes it, which is in time: it arrives no sooner than a lookahead
+//! after it left ([`Division`]).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use uc_words::Nanos;
+
+use super::Network;
+use crate::division::{ALL, Division};
+use crate::order::{Cause, INJECTED, Log, PLACE_BITS, Phase, Rename, Renames};
+use crate::packet::Packet;
+use crate::part::{Crossing, Part, Step};
+use crate::sink::Arrival;
+use crate::topology::LinkId;
+
+impl<P: Packet> Network<P> {
+    /// Makes this network, which is a part, another part.
+    pub fn renumber_part(&mut self, number: usize) {
+        if let Some(part) = &mut self.part {
+            part.number = number as u8;
+        }
+    }
+
+    /// Makes this network part `number` of several. Call it before [`Network::expect_only`].
+    pub fn become_part(&mut self, division: &Arc<Division>, number: usize) {
+        self.part = Some(Box::new(Part {
+            number: number as u8,
+            owners: self.ends.iter().map(|&end| division.nodes[end]).collect(),
+            division: Arc::clone(division),
+            log: Log::default(),
+            cause: Cause::default(),
+            waiting: VecDeque::new(),
+            leaving: (0..division.parts).map(|_| Vec::new()).collect(),
+            first_leaving: Nanos::MAX,
+            incoming: Vec::new(),
+            coming: Vec::new(),
+            is_full: false,
+        }));
+    }
+
+    /// Returns whether the same part has both links; always true of an undivided network.
+    pub(super) fn are_in_one_part(&self, a: LinkId, b: LinkId) -> bool {
+        self.part.as_ref().is_none_or(|part| {
+            let [a, b] = [a, b].map(|link| part.division.part_of_link(link));
+            a == b
+        })
+    }
+
+    /// Carries a packet as [`Network::carry`] does, and gives it to the part to which it comes.
+    #[inline(never)]
+    pub(super) fn carry_in_part(&mut self, now: Nanos, link: LinkId, number: u32, arrives: Nanos) {
+        let sequence = self.sequence.max(now.0 << PLACE_BITS);
+        self.sequence = sequence + 1;
+        let (at, rank) = self.address(now, link, number, arrives, sequence);
+        let Some(part) = self.part.as_deref_mut() else {
+            return;
+        };
+        part.is_full |= sequence >> PLACE_BITS != now.0;
+        part.log.note(sequence, part.cause, number);
+        let label = self.depot.label(number);
+        let mut owner = part.owners[label.link as usize];
+        if owner == ALL {
+            let end = self.ends[label.link as usize];
+            let path_key = || self.depot.get(number).map_or(0, P::path_key);
+            let next = self.routes.next(end, label.to, path_key);
+            owner = next.map_or(part.number, |link| part.division.links[link.0 as usize]);
+        }
+        if owner == part.number {
+            if self.ends[label.link as usize] < self.hosts {
+                part.coming.push((at, number));
+            }
+            return self.agenda.add(&mut self.depot, number, at, rank);
+        }
+        let (link, to, size_bytes) = (label.link, label.to, label.size_bytes);
+        let sequence = label.sequence();
+        part.first_leaving = part.first_leaving.min(at);
+        if let Some(packet) = self.depot.withdraw(number) {
+            part.leaving[usize::from(owner)].push(Crossing {
+                at,
+                rank,
+                link,
+                sequence,
+                to,
+                size_bytes,
+                packet,
+            });
+        }
+    }
+
+    /// Begins a window of time: numbers are given from `start` to before `end`.
+    pub fn begin_window(&mut self, start: Nanos, end: Nanos) {
+        if let Some(part) = &mut self.part {
+            part.log.begin(start, end);
+        }
+    }
+
+    /// Sets the clock to a time before which there is no event left.
+    pub fn reach(&mut self, now: Nanos) {
+        self.clock = self.clock.max(now);
+    }
+
+    /// Returns the rank of the first packet on the agenda if it arrives at `at`.
+    pub fn first_rank(&self, at: Nanos) -> Option<(u64, u64)> {
+        let is_due = self.agenda.first_at() == Some(at);
+        is_due.then(|| {
+            let (came, number) = self.agenda.first_rank(&self.depot);
+            (came.0, number)
+        })
+    }
+
+    /// Returns the cause of what a packet does that is to reach a host: `number` as in
+    /// [`Network::take_coming`].
+    pub fn cause_of(&self, number: u32) -> Cause {
+        Cause::arrival(self.depot.label(number).rank, Phase::Answer)
+    }
+
+    /// Does what [`Network::next_arrival`] does, and notes the cause of each event.
+    pub fn next_arrival_in_part(&mut self, limit: Nanos) -> Option<Arrival> {
+        loop {
+            let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
+            let due = self.agenda.first_at();
+            if let Some(at) = due.filter(|&at| at <= injected.min(limit)) {
+                if let Step::Arrived(arrival) = self.step(at) {
+                    return Some(arrival);
+                }
+                continue;
+            }
+            let Some(next) = self.inbox.pop_front_if(|next| next.at <= limit) else {
+                break;
+            };
+            if let Some(part) = &mut self.part {
+                part.injects();
+            }
+            self.offer_in_part(next.at, next.link, next.packet);
+        }
+        self.clock = self.clock.max(limit);
+        None
+    }
+
+    /// Processes the first arrival at `at`, and nothing else.
+    #[inline]
+    pub fn step(&mut self, at: Nanos) -> Step {
+        if self.agenda.first_at() != Some(at) {
+            return Step::Nothing;
+        }
+        let packet = self.agenda.remove_first(&mut self.depot);
+        let label = self.depot.label(packet);
+        let end = self.ends[label.link as usize];
+        if let Some(part) = &mut self.part {
+            part.comes(label.rank, end < self.hosts);
+        }
+        self.clock = self.clock.max(at);
+        if end < self.hosts {
+            let host = crate::HostId(end as u32);
+            return Step::Arrived(Arrival {
+                at,
+                host,
+                number: packet,
+            });
+        }
+        let path_key = || self.depot.get(packet).map_or(0, P::path_key);
+        if let Some(link) = self.routes.next(end, label.to, path_key) {
+            if label.is_doomed() {
+                self.lose(at, link, packet, &mut ());
+            } else {
+                self.offer_in_part(at, link, packet);
+            }
+        }
+        Step::Passed
+    }
+
+    #[inline(never)]
+    fn offer_in_part(&mut self, at: Nanos, link: LinkId, packet: u32) {
+        self.offer(at, link, packet, &mut ());
+    }
+
+    /// Returns the cause of what happens now.
+    #[inline]
+    pub fn cause(&self) -> Cause {
+        self.part
+            .as_ref()
+            .map_or_else(Cause::default, |part| part.cause)
+    }
+
+    /// Sets the cause of what happens now.
+    #[inline]
+    pub fn set_cause(&mut self, cause: Cause) {
+        if let Some(part) = &mut self.part {
+            part.cause = cause;
+        }
+    }
+
+    /// Exchanges the log of the numbers that packets got in this window with one that is not needed.
+    pub fn swap_log(&mut self, log: &mut Log) {
+        if let Some(part) = &mut self.part {
+            std::mem::swap(&mut part.log, log);
+        }
+    }
+
+    /// Returns whether more packets came to links at one time than there are numbers.
+    pub fn is_full(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.is_full)
+    }
+
+    /// Gives the packets of this part their final numbers. Those that leave for other parts get them when
+    /// they are [taken](Network::take_crossing).
+    pub fn rename(&mut self, renames: &[Rename]) {
+        // From the highest on, since a new number may be a later old one.
+        for rename in renames.iter().rev() {
+            let label = self.depot.label_mut(rename.item);
+            label.renumber(rename.old, rename.new);
+        }
+    }
+
+    /// Makes the next number at least `least`.
+    pub fn number_from(&mut self, least: u64) {
+        self.sequence = self.sequence.max(least);
+    }
+
+    /// Exchanges the packets that leave for other parts, by part, with lists that are not needed.
+    pub fn swap_leaving(&mut self, lists: &mut Vec<Vec<Crossing<P>>>) {
+        if let Some(part) = &mut self.part {
+            std::mem::swap(&mut part.leaving, lists);
+            part.leaving.resize_with(lists.len(), Vec::new);
+            part.leaving.iter_mut().for_each(Vec::clear);
+            part.first_leaving = Nanos::MAX;
+        }
+    }
+
+    /// Returns when the first packet arrives that leaves for another part.
+    pub fn first_leaving(&self) -> Option<Nanos> {
+        let first = self.part.as_ref().map(|part| part.first_leaving);
+        first.filter(|&at| at < Nanos::MAX)
+    }
+
+    /// Takes packets from another part, and gives them the final numbers of that part.
+    pub fn take_crossing(&mut self, packets: &[Crossing<P>], renames: &Renames) {
+        let Some(part) = &mut self.part else { return };
+        // As a whole, so that their lines come from the other core's cache at the same time.
+        part.incoming.extend_from_slice(packets);
+        for crossing in part.incoming.drain(..) {
+            let Crossing { at, mut rank, .. } = crossing;
+            let (to, size_bytes) = (crossing.to, crossing.size_bytes);
+            let number = self.depot.store(to, size_bytes, crossing.packet);
+            let label = self.depot.label_mut(number);
+            rank.1 = rank.1 & INJECTED | renames.packet(rank.1 & !INJECTED);
+            label.set_sequence(renames.packet(crossing.sequence));
+            label.address(at, rank, crossing.link);
+            self.agenda.add(&mut self.depot, number, at, rank);
+        }
+    }
+
+    /// Calls `what` for each packet that has come to a link to a host since the last call: with the time
+    /// of its arrival, which is not before the end of the window, with the number that it has until
+    /// then, and with the packet.
+    pub fn take_coming(&mut self, mut what: impl FnMut(Nanos, u32, &P)) {
+        let Some(part) = &mut self.part else { return };
+        for (at, number) in part.coming.drain(..) {
+            if let Some(packet) = self.depot.get(number) {
+                what(at, number, packet);
+            }
+        }
+    }
+}
