@@ -78,6 +78,7 @@ fn repetition(task: &Task<'_>) -> Repetition {
         run: task.run,
         seed: task.seed,
         core: task.core,
+        threads: 1,
     }
 }
 

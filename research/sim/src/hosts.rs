@@ -9,65 +9,41 @@ mod cores;
 mod coupled;
 mod granting;
 mod machines;
+mod notice;
 mod owner;
+mod part;
+mod share;
 mod starting;
+mod window;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use uc_core::Running;
 use uc_net::random::Stream;
-use uc_net::{Arrival, Ecn, HostId, Nanos, Network};
-use uc_tcp::{Options, Segment};
+use uc_net::{Arrival, Division, Ecn, HostId, Nanos, Network};
+use uc_tcp::Segment;
 
 use crate::capture::{Capture, Watcher};
 use crate::coupling::Couplings;
 use crate::end::{End, Stage};
 use crate::error::SimError;
 use crate::instruments::PacketRtts;
-use crate::packet::{Address, Packet};
+use crate::packet::Packet;
 use crate::port::Port;
 use crate::scenario::{FlowPlan, Scenario};
 use crate::start::Starts;
 use crate::timers::{TimerId, Timers};
 
 use cores::Machines;
+pub use notice::{Notice, Side, Slot};
 use owner::Owner;
+use share::Share;
+pub use share::{Armed, Closing, Mark, Report, Stop};
 
 /// Maximum number of events at one time; with more, time counts as standing still. 256 for each of
 /// the possible connections.
 const EVENTS_PER_INSTANT_MAX: u32 = 1 << 24;
-
-/// One of the two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The guest, which opens the connection and sends the data.
-    Guest,
-    /// The peer of the guest.
-    Receiver,
-}
-
-/// The index of a connection, reused once both its ends are closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(u32);
-
-impl Slot {
-    fn end(self, side: Side) -> usize {
-        2 * self.0 as usize + usize::from(side == Side::Receiver)
-    }
-}
-
-/// An event that an application must handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The handshake is complete on this side.
-    Established(Slot, Side),
-    /// The bytes that [`Hosts::want`] waits for have come to this side.
-    Reached(Slot, Side),
-    /// Both sides are closed; the slot is free again after [`Hosts::release`].
-    Closed(Slot),
-    /// The time of [`Hosts::wake`] for this flow has come.
-    Wake(usize),
-}
 
 /// The network, the ends of all connections, and the timers.
 #[derive(Debug)]
@@ -96,6 +72,8 @@ pub struct Hosts {
     capture: Option<Box<Capture>>,
     /// Counters of what ports held for connections that are gone.
     held: uc_hold::Counts,
+    /// State of one of several parts; `None` for hosts that are not divided.
+    share: Option<Box<Share>>,
 }
 
 impl Hosts {
@@ -104,14 +82,26 @@ impl Hosts {
     /// # Errors
     /// [`SimError::Network`], or [`SimError::NoRoute`] for a flow whose two ends no links connect.
     pub fn new(scenario: &Scenario) -> Result<Hosts, SimError> {
-        let mut network = Network::new(&scenario.topology, scenario.seed)?;
-        check_routes(scenario, &network)?;
-        network.expect_only(scenario.flows.iter().flat_map(|flow| ways(scenario, flow)));
+        let network = prepared(scenario, None)?;
+        Ok(Hosts::on(network, scenario))
+    }
+
+    /// Creates hosts that are to become the parts of a scenario.
+    ///
+    /// # Errors
+    /// As [`Hosts::new`].
+    pub fn parts(scenario: &Scenario, division: &Arc<Division>) -> Result<Vec<Hosts>, SimError> {
+        let network = prepared(scenario, Some(division))?;
+        let parts = (0..division.parts).map(|_| Hosts::on(network.clone(), scenario));
+        Ok(parts.collect())
+    }
+
+    fn on(network: Network<Packet>, scenario: &Scenario) -> Hosts {
         let mut timers = Timers::default();
         let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
         let mut owners: Vec<Owner> = (0..scenario.flows.len()).map(Owner::Flow).collect();
         let machines = Machines::new(scenario, &mut timers, &mut owners);
-        Ok(Hosts {
+        Hosts {
             network,
             core: Running::default(),
             ends: Vec::new(),
@@ -133,7 +123,8 @@ impl Hosts {
             receiver_machines: scenario.consolidation.receivers.clone(),
             capture: None,
             held: uc_hold::Counts::default(),
-        })
+            share: None,
+        }
     }
 
     /// Has a core decide at the ports of all connections that open from now on.
@@ -284,12 +275,27 @@ impl Hosts {
     /// Records data that reached a receiver's host with a mark at its sender's instruments: the
     /// sender itself learns of marks only by an echo.
     fn note_mark(&mut self, packet: &Packet) {
-        let segment = &packet.segment;
-        let peer = self.ends.get_mut(packet.to.peer().place());
-        if let Some(instruments) = peer.and_then(|end| end.instruments.as_mut())
+        let Segment {
+            seq, payload_bytes, ..
+        } = packet.segment;
+        let sender = packet.to.peer();
+        if self.has_end(sender.place()) {
+            self.record_mark(sender.place(), seq, payload_bytes);
+        } else {
+            self.send_mark(Mark {
+                sender,
+                seq,
+                payload_bytes,
+            });
+        }
+    }
+
+    fn record_mark(&mut self, place: usize, seq: u32, payload_bytes: u16) {
+        let sender = self.ends.get_mut(place);
+        if let Some(instruments) = sender.and_then(|end| end.instruments.as_mut())
             && let Some(exact) = &mut instruments.exact
         {
-            exact.marked(segment.seq, segment.payload_bytes);
+            exact.marked(seq, payload_bytes);
         }
     }
 
@@ -358,6 +364,9 @@ impl Hosts {
         } else {
             Side::Receiver
         };
+        if self.share.is_some() {
+            return self.notice_in_part(slot, side, over);
+        }
         match over {
             Stage::Opening => Some(Notice::Established(slot, side)),
             Stage::Reading => Some(Notice::Reached(slot, side)),
@@ -386,24 +395,26 @@ fn ways(scenario: &Scenario, flow: &FlowPlan) -> impl Iterator<Item = (HostId, H
     others.flat_map(|other| [(flow.guest, other), (other, flow.guest)])
 }
 
-/// Sends a packet in both directions for every flow in a copy of the network, to check the routes
-/// before time zero.
+/// Returns the network of a scenario, as a part if there is a division.
+fn prepared(
+    scenario: &Scenario,
+    division: Option<&Arc<Division>>,
+) -> Result<Network<Packet>, SimError> {
+    let mut network = Network::new(&scenario.topology, scenario.seed)?;
+    check_routes(scenario, &network)?;
+    if let Some(division) = division {
+        network.become_part(division, 0);
+    }
+    network.expect_only(scenario.flows.iter().flat_map(|flow| ways(scenario, flow)));
+    Ok(network)
+}
+
+/// Checks that a path leads in both directions of every flow.
 fn check_routes(scenario: &Scenario, network: &Network<Packet>) -> Result<(), SimError> {
-    let nothing = Segment {
-        seq: 0,
-        ack: 0,
-        window: 0,
-        payload_bytes: 0,
-        flags: 0,
-        ecn: Ecn::NotEct,
-        options: Options::default(),
-    };
-    let probe = Packet::new(nothing, scenario.ip_header_bytes, Address::new(0), 0);
-    let mut copy = network.clone();
     for flow in &scenario.flows {
         for (from, to) in ways(scenario, flow) {
-            match copy.inject(Nanos::ZERO, from, to, probe) {
-                Ok(()) => {}
+            match network.path(from, to, || 0) {
+                Ok(_) => {}
                 Err(uc_net::NetError::NoRoute { from, to }) => {
                     return Err(SimError::NoRoute {
                         flow: flow.name.clone(),

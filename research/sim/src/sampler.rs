@@ -4,25 +4,53 @@ use uc_experiment::{FlowRecord, FlowSample, QueueSample};
 use uc_net::LinkId;
 use uc_tcp::{CongestionControl, Info, Totals};
 
-use crate::app::{Applications, Flow, Retired, add_totals};
+use crate::app::{Flow, Retired, add_totals};
 use crate::end::End;
 use crate::hosts::{Hosts, Side};
-use crate::plan::Label;
+use crate::parts::Parts;
+use crate::plan::{Label, Plan};
 use crate::port::Port;
+use crate::world::World;
 
 /// Adds a sample of every flow, and the events of its law since the last sample.
-pub fn sample_flows(
-    hosts: &mut Hosts,
-    applications: &mut Applications,
-    records: &mut [FlowRecord],
-) {
-    for (flow, record) in applications.flows_mut().iter_mut().zip(records) {
-        flow.take_events(hosts, &mut record.events);
-        let sample = sample(hosts, flow);
-        record.negotiated_ecn |= flow
-            .open()
-            .any(|slot| hosts.end(slot, Side::Guest).connection.info().ecn);
-        record.samples.push(sample);
+pub fn sample_flows(parts: &Parts, plan: &Plan, records: &mut [FlowRecord]) {
+    for mut world in parts.worlds() {
+        let World {
+            hosts,
+            applications,
+        } = &mut **world;
+        let flows = applications.flows_mut();
+        for (flow, record) in flows.iter_mut().zip(&mut *records) {
+            // Only the part of the guest has any.
+            flow.take_events(hosts, &mut record.events);
+            record.negotiated_ecn |= flow
+                .open()
+                .any(|slot| hosts.end(slot, Side::Guest).connection.info().ecn);
+        }
+    }
+    let guests = plan.scenario.flows.iter().map(|flow| flow.guest);
+    for ((number, guest), record) in guests.enumerate().zip(&mut *records) {
+        let part = parts.part_of_host(guest);
+        let world = parts.world(part);
+        let flow = &world.applications.flows()[number];
+        record.samples.push(sample(&world.hosts, flow));
+    }
+    if parts.are_several() {
+        add_delivered(parts, plan, records);
+    }
+}
+
+/// Adds to the last samples what receivers got that are in other parts than the guests.
+fn add_delivered(parts: &Parts, plan: &Plan, records: &mut [FlowRecord]) {
+    let flows = plan.scenario.flows.iter();
+    let homes: Vec<usize> = flows.map(|flow| parts.part_of_host(flow.guest)).collect();
+    for (part, world) in parts.worlds().enumerate() {
+        let flows = world.applications.flows().iter();
+        for ((flow, record), home) in flows.zip(&mut *records).zip(&homes) {
+            if let Some(sample) = record.samples.last_mut().filter(|_| *home != part) {
+                sample.delivered_bytes += totals(&world.hosts, flow).1;
+            }
+        }
     }
 }
 

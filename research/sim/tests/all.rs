@@ -10,6 +10,7 @@ mod holds;
 mod law_events;
 mod loss_buffer;
 mod packet_rtt;
+mod parts;
 mod runs;
 mod share;
 mod shares;

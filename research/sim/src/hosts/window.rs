@@ -1,0 +1,197 @@
+//! The events of a part in a window of time, in which all other parts run, too.
+
+use uc_net::order::Cause;
+use uc_net::{Nanos, Step};
+
+use super::share::{Before, Halt};
+use super::{Hosts, Notice, Owner, Stop};
+use crate::end::Coming;
+use crate::error::SimError;
+use crate::packet::Packet;
+
+impl Hosts {
+    /// Begins a window of time: events from `start` to before `end` follow.
+    pub fn begin_window(&mut self, start: Nanos, end: Nanos) {
+        self.network.begin_window(start, end);
+        self.timers.begin_window(start, end);
+        if let Some(share) = &mut self.share {
+            share.late.clear();
+        }
+    }
+
+    /// Processes the events before `end`, and ends the window there.
+    ///
+    /// # Errors
+    /// [`SimError::Stuck`].
+    pub fn end_window(&mut self, end: Nanos) -> Result<(), SimError> {
+        self.run_before(end)?;
+        self.look_ahead();
+        if self.network.is_full() || self.timers.is_full() || !self.notices.is_empty() {
+            return Err(SimError::Stuck {
+                at: self.now,
+                events: 1 << uc_net::order::PLACE_BITS,
+            });
+        }
+        Ok(())
+    }
+
+    /// Processes the events before a stop and, if it is this part's, the stop, whose notice it returns.
+    ///
+    /// # Errors
+    /// [`SimError::Stuck`].
+    pub fn run_to(&mut self, stop: &Stop, is_own: bool) -> Result<Option<Notice>, SimError> {
+        let Stop { at, cause } = *stop;
+        self.run_before(at)?;
+        self.reach(at);
+        if cause.is_timer() {
+            self.run_events(at, cause.rank())?;
+        } else {
+            while self
+                .network
+                .first_rank(at)
+                .is_some_and(|rank| rank < cause.rank())
+            {
+                let notice = self.step(at)?;
+                debug_assert_eq!(notice, None, "a notice before the stop");
+            }
+        }
+        if !is_own {
+            return Ok(None);
+        }
+        if let Some(share) = &mut self.share
+            && let Some(halt) = share.first_halt.take()
+        {
+            share.halts.remove(&halt);
+        }
+        if cause.is_timer() {
+            let first = self.timers.first();
+            return first.map_or(Ok(None), |(at, timer)| self.fire(at, timer));
+        }
+        self.step(at)
+    }
+
+    /// Processes the events before `end`.
+    fn run_before(&mut self, end: Nanos) -> Result<(), SimError> {
+        let Some(limit) = end.0.checked_sub(1).map(Nanos) else {
+            return Ok(());
+        };
+        self.run_events(limit, (end.0, 0))?;
+        self.reach(limit);
+        Ok(())
+    }
+
+    /// Processes arrivals up to and including `limit`, and the timers before a time and a number. No
+    /// application gets a notice.
+    fn run_events(&mut self, limit: Nanos, before: (u64, u64)) -> Result<(), SimError> {
+        loop {
+            let due = self.timers.first_number();
+            let due = due.filter(|&(at, number)| (at.0, number) < before);
+            let until = due.map_or(limit, |(at, _)| at);
+            let notice = if let Some(arrival) = self.network.next_arrival_in_part(until) {
+                self.arrive(arrival)?
+            } else if let Some((at, timer)) = self.timers.first().filter(|_| due.is_some()) {
+                self.fire(at, timer)?
+            } else {
+                return Ok(());
+            };
+            debug_assert_eq!(notice, None, "a notice within a window");
+            self.notices.extend(notice);
+        }
+    }
+
+    /// Processes the first arrival at `at`.
+    fn step(&mut self, at: Nanos) -> Result<Option<Notice>, SimError> {
+        match self.network.step(at) {
+            Step::Arrived(arrival) => self.arrive(arrival),
+            Step::Passed | Step::Nothing => Ok(None),
+        }
+    }
+
+    /// Delivers a packet. Returns the notice that follows.
+    #[inline]
+    fn arrive(&mut self, arrival: uc_net::Arrival) -> Result<Option<Notice>, SimError> {
+        self.advance_to(arrival.at)?;
+        self.timers.set_cause(self.now, self.network.cause());
+        if let Some(packet) = self.network.arrived(&arrival) {
+            self.keep_if_closed(packet.to.place());
+        }
+        Ok(self.deliver(arrival))
+    }
+
+    /// Handles the first timer. Returns the notice that follows.
+    fn fire(
+        &mut self,
+        at: Nanos,
+        timer: crate::timers::TimerId,
+    ) -> Result<Option<Notice>, SimError> {
+        self.advance_to(at)?;
+        if let Some((at, number)) = self.timers.first_number() {
+            let cause = Cause::timer(at, number);
+            self.network.set_cause(cause);
+            self.timers.set_cause(self.now, cause);
+        }
+        if let Owner::End(place) = self.owners[timer.index()] {
+            self.keep_if_closed(place);
+        }
+        Ok(self.ring(timer))
+    }
+
+    /// Keeps an end that is closed as it is before the event that happens now.
+    #[inline]
+    fn keep_if_closed(&mut self, place: usize) {
+        let Some(share) = &mut self.share else { return };
+        let coming = share.coming.get(place);
+        if coming.is_some_and(|coming| coming.is_closed) {
+            share.late.push(Before {
+                at: self.now,
+                cause: self.timers.cause(),
+                place,
+                end: self.ends[place].clone(),
+            });
+        }
+    }
+
+    /// Notes the packets that have come to their last link and may complete what an application waits
+    /// for.
+    fn look_ahead(&mut self) {
+        let (ends, notes_marks) = (&self.ends, self.notes_marks);
+        let Some(share) = &mut self.share else { return };
+        let (coming, halts) = (&mut share.coming, &mut share.halts);
+        coming.resize(ends.len(), Coming::default());
+        self.network.take_coming(|at, number, packet: &Packet| {
+            let place = packet.to.place();
+            let end = ends.get(place);
+            if let Some(end) = end.filter(|end| end.route.address == packet.to)
+                && end.comes(&mut coming[place], &packet.segment, notes_marks)
+            {
+                halts.insert((at, Halt::Arrival(number)));
+            }
+        });
+    }
+
+    /// Returns the first stop of this part.
+    pub fn first_stop(&mut self) -> Option<Stop> {
+        let (network, timers, wakes) = (&self.network, &self.timers, &self.wakes);
+        let share = self.share.as_mut()?;
+        loop {
+            let &(at, _) = share.halts.first()?;
+            let due = share.halts.range((at, Halt::Arrival(0))..);
+            let causes = due.take_while(|halt| halt.0 == at).filter_map(|&halt| {
+                let cause = match halt.1 {
+                    Halt::Arrival(number) => network.cause_of(number),
+                    Halt::Wake(flow) => {
+                        // Another time may have been requested since.
+                        let armed = timers.armed(wakes[flow]).filter(|armed| armed.0 == at);
+                        Cause::timer(at, armed?.1)
+                    }
+                };
+                Some((cause, halt))
+            });
+            if let Some((cause, halt)) = causes.min() {
+                share.first_halt = Some(halt);
+                return Some(Stop { at, cause });
+            }
+            share.halts.retain(|halt| halt.0 > at);
+        }
+    }
+}
