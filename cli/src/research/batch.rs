@@ -22,6 +22,8 @@ pub struct Batch {
     pub repeat: u32,
     /// Number of concurrent runs.
     pub jobs: usize,
+    /// Number of threads of a simulated run.
+    pub threads: usize,
     /// Seed of the first repetition; the others count up from it.
     pub seed: u64,
     /// Set to cancel all runs; see [`cancel_on_signal`].
@@ -99,6 +101,7 @@ impl Batch {
             bar,
             templates,
             capture: self.traces.capture(task),
+            threads: self.threads,
         };
         let record = arms::run(self.arm, task, &watch)?;
         self.traces.write_flows(task, &record)?;

@@ -152,6 +152,7 @@ impl Reproduce {
             arm,
             repeat,
             jobs: self.jobs(arm),
+            threads: 1,
             seed,
             cancel: Arc::clone(cancel),
             until,

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use uc_batch::outputs::Folder;
-use uc_batch::{Laws, Request, Shard, Sweep, outputs};
+use uc_batch::{Laws, Request, Shard, Sweep, outputs, sim};
 use uc_experiment::{Arm, Experiment};
 
 use crate::research::arms;
@@ -22,7 +22,7 @@ use crate::research::whole::Whole;
 ///
 /// Runs every case at every point of the file's sweeps, `repeat` times each, and cases that
 /// undecided expectations need up to `repeat_max` times. In the simulator the same command gives
-/// the same bytes, whatever --jobs is.
+/// the same bytes, whatever --jobs and --threads are.
 #[derive(Args)]
 pub struct Run {
     /// The experiment's TOML file
@@ -54,6 +54,16 @@ pub struct Run {
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     jobs: Option<usize>,
+    /// Number of threads of each run in the simulator, at most 64 [default: 1]; for few long runs of large
+    /// networks. Cases that cannot be divided run on one, and are named. No other program may need the
+    /// cores: the threads wait for each other every few microseconds of virtual time
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "pcap",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=64)
+    )]
+    threads: Option<usize>,
     /// The file may name laws that `uc law build` built in this folder; only in the simulator
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
@@ -136,10 +146,12 @@ impl Run {
             qlog: self.qlog.clone(),
             is_swept: sweep.points.len() > 1,
         };
+        let threads = self.threads.unwrap_or(1);
         let batch = Batch {
             arm,
             repeat: experiment.repeats(arm),
-            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
+            jobs: (self.jobs).unwrap_or_else(|| arms::default_jobs(arm).div_ceil(threads)),
+            threads,
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,
@@ -147,6 +159,9 @@ impl Run {
         };
         if self.pcap.is_some() && arm != Arm::Sim {
             bail!("--pcap: only simulated runs are captured; add --on sim, or use tcpdump");
+        }
+        if self.threads.is_some() && arm != Arm::Sim {
+            bail!("--threads: only simulated runs are divided; add --on sim, or use --jobs");
         }
         if self.laws.is_some() && arm != Arm::Sim {
             bail!(
@@ -159,6 +174,11 @@ impl Run {
             Some(shard) => sweep.check_memory_of(shard)?,
         }
         arms::check(arm, &sweep.points)?;
+        if threads > 1 {
+            for (case, why) in sim::undivided(&sweep.points)? {
+                errln!("uc: --threads: case {case} runs on one thread: {why}");
+            }
+        }
         let _captures = self.pcap.clone().map(Folder::make).transpose()?;
         let _flows = self.qlog.clone().map(Folder::make).transpose()?;
         let whole = Whole {
