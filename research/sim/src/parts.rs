@@ -78,7 +78,7 @@ impl Parts {
     /// Creates the scenario at time zero, in one part without a division.
     ///
     /// # Errors
-    /// As [`World::new`].
+    /// As [`World::new`], and [`SimError::Thread`].
     pub fn new(scenario: &Scenario, division: Option<Division>) -> Result<Parts, SimError> {
         let division = division.map(Arc::new);
         let worlds: Vec<World> = match &division {
@@ -86,15 +86,19 @@ impl Parts {
             Some(division) => World::parts(scenario, division)?,
         };
         let crew = Arc::new(Crew::new(worlds, division.as_deref()));
-        let threads = (1..crew.members.len()).map(|number| {
-            let crew = Arc::clone(&crew);
-            std::thread::spawn(move || crew.work(number))
-        });
-        Ok(Parts {
-            threads: threads.collect(),
+        // first, so that the threads that could be started are dismissed if one cannot
+        let mut all = Parts {
+            threads: Vec::new(),
             crew,
             division,
-        })
+        };
+        for number in 1..all.crew.members.len() {
+            let crew = Arc::clone(&all.crew);
+            let thread = std::thread::Builder::new().spawn(move || crew.work(number));
+            let failed = |error: std::io::Error| SimError::Thread(error.to_string());
+            all.threads.push(thread.map_err(failed)?);
+        }
+        Ok(all)
     }
 
     /// Returns the worlds of all parts, in their order.
