@@ -190,6 +190,31 @@ impl Log {
     }
 }
 
+/// What gives numbers in a part: to packets that come to links, or to timers that are armed.
+#[derive(Clone, Debug, Default)]
+pub struct Numbering {
+    /// Event that gives the next number.
+    pub cause: Cause,
+    /// The numbers of this window.
+    pub log: Log,
+    is_full: bool,
+}
+
+impl Numbering {
+    /// Makes `next`, the number that `item` gets, one of the time `now` at least, and notes it.
+    #[inline(always)]
+    pub fn give(&mut self, next: &mut u64, now: Nanos, item: u32) {
+        *next = (*next).max(now.0 << PLACE_BITS);
+        self.is_full |= *next >> PLACE_BITS != now.0;
+        self.log.note(*next, self.cause, item);
+    }
+
+    /// Returns whether more numbers were given at one time than there are.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
 /// A number that another one replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rename {

@@ -7,7 +7,7 @@ use uc_words::Nanos;
 
 use crate::depot::Rank;
 use crate::division::Division;
-use crate::order::{Cause, Log, Phase};
+use crate::order::{Cause, Numbering, Phase};
 use crate::sink::Arrival;
 
 /// A packet on its way from one part to another.
@@ -42,8 +42,8 @@ pub(crate) struct Part<P> {
     /// Part of the node at the far end of each link; [`ALL`] where the next link decides.
     pub(crate) owners: Vec<u8>,
     pub(crate) division: Arc<Division>,
-    pub(crate) log: Log,
-    pub(crate) cause: Cause,
+    /// Numbers of the packets that come to links.
+    pub(crate) numbering: Numbering,
     /// Causes of the packets in the inbox.
     pub(crate) waiting: VecDeque<Cause>,
     /// Packets for each other part.
@@ -54,8 +54,6 @@ pub(crate) struct Part<P> {
     pub(crate) incoming: Vec<Crossing<P>>,
     /// Packets that have come to a link to a host since the last call of [`Network::take_coming`].
     pub(crate) coming: Vec<(Nanos, u32)>,
-    /// Whether more packets came to links at one time than there are numbers.
-    pub(crate) is_full: bool,
 }
 
 impl<P> Part<P> {
@@ -67,16 +65,16 @@ impl<P> Part<P> {
         } else {
             Phase::Passage
         };
-        self.cause = Cause::arrival(rank, phase);
+        self.numbering.cause = Cause::arrival(rank, phase);
     }
 
     /// Notes that a packet comes to the inbox.
     pub(crate) fn waits(&mut self) {
-        self.waiting.push_back(self.cause);
+        self.waiting.push_back(self.numbering.cause);
     }
 
     /// Notes that a packet leaves the inbox.
     pub(crate) fn injects(&mut self) {
-        self.cause = self.waiting.pop_front().unwrap_or_default();
+        self.numbering.cause = self.waiting.pop_front().unwrap_or_default();
     }
 }

@@ -9,7 +9,7 @@
 //! there are no stale entries, and nothing is allocated while the number of timers stays.
 
 use uc_net::Nanos;
-use uc_net::order::{Cause, Log, PLACE_BITS, Rename};
+use uc_net::order::{Cause, Log, Numbering, Rename};
 
 /// A timer's number, from [`Timers::add`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +52,19 @@ pub struct Timers {
     part: Option<Box<Part>>,
 }
 
-/// The numbers that timers of a part got, and the time and the event that gives them now.
+/// The numbers that timers of a part got, and the time that gives them now.
 #[derive(Clone, Debug, Default)]
 struct Part {
     now: Nanos,
-    cause: Cause,
-    log: Log,
-    is_full: bool,
+    numbering: Numbering,
+}
+
+impl Part {
+    /// Makes the next number, which a timer gets, one of the current time.
+    #[cold]
+    fn give(&mut self, next: &mut u64, id: TimerId) {
+        self.numbering.give(next, self.now, id.0);
+    }
 }
 
 impl Default for Timers {
@@ -116,21 +122,12 @@ impl Timers {
 
     #[inline(never)]
     fn arm(&mut self, id: TimerId, at: Nanos) {
-        if self.part.is_some() {
-            self.note(id);
+        if let Some(part) = &mut self.part {
+            part.give(&mut self.sequence, id);
         }
         let sequence = self.sequence;
         self.sequence += 1;
         self.place(id, key(at, sequence));
-    }
-
-    /// Makes the next number one of the current time, and notes the timer that gets it.
-    #[cold]
-    fn note(&mut self, id: TimerId) {
-        let Some(part) = &mut self.part else { return };
-        self.sequence = self.sequence.max(part.now.0 << PLACE_BITS);
-        part.is_full |= self.sequence >> PLACE_BITS != part.now.0;
-        part.log.note(self.sequence, part.cause, id.0);
     }
 
     /// Makes these the timers of one of several parts.
@@ -142,7 +139,7 @@ impl Timers {
     #[inline]
     pub fn set_cause(&mut self, now: Nanos, cause: Cause) {
         if let Some(part) = &mut self.part {
-            (part.now, part.cause) = (now, cause);
+            (part.now, part.numbering.cause) = (now, cause);
         }
     }
 
@@ -150,26 +147,28 @@ impl Timers {
     pub fn cause(&self) -> Cause {
         self.part
             .as_ref()
-            .map_or_else(Cause::default, |part| part.cause)
+            .map_or_else(Cause::default, |part| part.numbering.cause)
     }
 
     /// Begins a window of time: numbers are given from `start` to before `end`.
     pub fn begin_window(&mut self, start: Nanos, end: Nanos) {
         if let Some(part) = &mut self.part {
-            part.log.begin(start, end);
+            part.numbering.log.begin(start, end);
         }
     }
 
     /// Exchanges the log of the numbers that timers got in this window with one that is not needed.
     pub fn swap_log(&mut self, log: &mut Log) {
         if let Some(part) = &mut self.part {
-            std::mem::swap(&mut part.log, log);
+            std::mem::swap(&mut part.numbering.log, log);
         }
     }
 
     /// Returns whether more timers were armed at one time than there are numbers.
     pub fn is_full(&self) -> bool {
-        self.part.as_ref().is_some_and(|part| part.is_full)
+        self.part
+            .as_ref()
+            .is_some_and(|part| part.numbering.is_full())
     }
 
     /// Gives timers their final numbers; those of another part, timers that were [copied](Timers::copy).

@@ -12,7 +12,7 @@ use uc_words::Nanos;
 
 use super::Network;
 use crate::division::{ALL, Division};
-use crate::order::{Cause, INJECTED, Log, PLACE_BITS, Phase, Rename, Renames};
+use crate::order::{Cause, INJECTED, Log, Numbering, Phase, Rename, Renames};
 use crate::packet::Packet;
 use crate::part::{Crossing, Part, Step};
 use crate::sink::Arrival;
@@ -32,14 +32,12 @@ impl<P: Packet> Network<P> {
             number: number as u8,
             owners: self.ends.iter().map(|&end| division.nodes[end]).collect(),
             division: Arc::clone(division),
-            log: Log::default(),
-            cause: Cause::default(),
+            numbering: Numbering::default(),
             waiting: VecDeque::new(),
             leaving: (0..division.parts).map(|_| Vec::new()).collect(),
             first_leaving: Nanos::MAX,
             incoming: Vec::new(),
             coming: Vec::new(),
-            is_full: false,
         }));
     }
 
@@ -54,14 +52,16 @@ impl<P: Packet> Network<P> {
     /// Carries a packet as [`Network::carry`] does, and gives it to the part to which it comes.
     #[inline(never)]
     pub(super) fn carry_in_part(&mut self, now: Nanos, link: LinkId, number: u32, arrives: Nanos) {
-        let sequence = self.sequence.max(now.0 << PLACE_BITS);
-        self.sequence = sequence + 1;
+        let Some(part) = self.part.as_deref_mut() else {
+            return;
+        };
+        part.numbering.give(&mut self.sequence, now, number);
+        let sequence = self.sequence;
+        self.sequence += 1;
         let (at, rank) = self.address(now, link, number, arrives, sequence);
         let Some(part) = self.part.as_deref_mut() else {
             return;
         };
-        part.is_full |= sequence >> PLACE_BITS != now.0;
-        part.log.note(sequence, part.cause, number);
         let label = self.depot.label(number);
         let mut owner = part.owners[label.link as usize];
         if owner == ALL {
@@ -95,7 +95,7 @@ impl<P: Packet> Network<P> {
     /// Begins a window of time: numbers are given from `start` to before `end`.
     pub fn begin_window(&mut self, start: Nanos, end: Nanos) {
         if let Some(part) = &mut self.part {
-            part.log.begin(start, end);
+            part.numbering.log.begin(start, end);
         }
     }
 
@@ -184,27 +184,29 @@ impl<P: Packet> Network<P> {
     pub fn cause(&self) -> Cause {
         self.part
             .as_ref()
-            .map_or_else(Cause::default, |part| part.cause)
+            .map_or_else(Cause::default, |part| part.numbering.cause)
     }
 
     /// Sets the cause of what happens now.
     #[inline]
     pub fn set_cause(&mut self, cause: Cause) {
         if let Some(part) = &mut self.part {
-            part.cause = cause;
+            part.numbering.cause = cause;
         }
     }
 
     /// Exchanges the log of the numbers that packets got in this window with one that is not needed.
     pub fn swap_log(&mut self, log: &mut Log) {
         if let Some(part) = &mut self.part {
-            std::mem::swap(&mut part.log, log);
+            std::mem::swap(&mut part.numbering.log, log);
         }
     }
 
     /// Returns whether more packets came to links at one time than there are numbers.
     pub fn is_full(&self) -> bool {
-        self.part.as_ref().is_some_and(|part| part.is_full)
+        self.part
+            .as_ref()
+            .is_some_and(|part| part.numbering.is_full())
     }
 
     /// Gives the packets of this part their final numbers. Those that leave for other parts get them when

@@ -69,6 +69,11 @@ impl Hosts {
         let Some(share) = &mut self.share else { return };
         share.deed += 1;
         let cause = self.network.cause().of_deed(share.deed);
+        self.set_cause(cause);
+    }
+
+    /// Sets the cause of what happens now.
+    pub(super) fn set_cause(&mut self, cause: Cause) {
         self.network.set_cause(cause);
         self.timers.set_cause(self.now, cause);
     }
@@ -140,8 +145,7 @@ impl Hosts {
         if let Some(share) = &mut self.share {
             share.deed = 0;
         }
-        self.network.set_cause(cause);
-        self.timers.set_cause(self.now, cause);
+        self.set_cause(cause);
     }
 
     /// Writes into a report what has happened since the last one.

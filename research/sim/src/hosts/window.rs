@@ -126,9 +126,7 @@ impl Hosts {
     ) -> Result<Option<Notice>, SimError> {
         self.advance_to(at)?;
         if let Some((at, number)) = self.timers.first_number() {
-            let cause = Cause::timer(at, number);
-            self.network.set_cause(cause);
-            self.timers.set_cause(self.now, cause);
+            self.set_cause(Cause::timer(at, number));
         }
         if let Owner::End(place) = self.owners[timer.index()] {
             self.keep_if_closed(place);
