@@ -21,11 +21,10 @@ struct uc_key {
 #define UC_KEY_WORDS (sizeof(struct uc_key) / 4)
 
 /*
- * Returns a hash of the key, odd and so never 0, which a map's value stores to show whose it is.
- * The kernel reuses the element of a deleted key at once for another key, even while another CPU
- * holds a pointer to it from a lookup. So a program that takes a value's lock compares the tag, and
- * treats another tag as "not found". A port program that deletes a flow sets its tag to 0 first,
- * under the lock: so no CPU finds a deleted flow, or writes into the next one in its element.
+ * Returns a hash of the key, odd and so never 0, which a value of a hash map stores to show whose it
+ * is. The kernel reuses the element of a deleted key at once for another key, even while another
+ * CPU holds a pointer to it from a lookup. So a program that takes a value's lock compares the tag,
+ * and treats another tag as "not found".
  *
  * The hash is UMAC's NH (RFC 4418 §5.2.2) over the key's words: its multiplications don't depend on
  * each other. The constants are multiples of the golden ratio, odd and without a pattern.

@@ -56,19 +56,11 @@ _Static_assert(sizeof(struct uc_event) == 24, "rings of events must stay small")
 /* Events kept of a flow: a power of two. */
 #define UC_EVENTS_KEPT 16
 
-/* A flow's events, by its index in `places`. */
+/* A flow's events, by its place in `flows`. */
 struct uc_ring {
 	struct bpf_spin_lock lock;
 	__u32 count; /* events so far */
 	struct uc_event events[UC_EVENTS_KEPT];
-};
-
-/* What was recorded of a flow already; stored in the flow's slot. */
-struct uc_noted {
-	__u32 seen; /* uc_fingerprint() at the last event; 0: no event yet */
-	__u32 cwnd; /* the shadow's before the present segment, in its own unit */
-	__u8 turns; /* how often the window fell below the receiver's or returned */
-	__u8 pad[3];
 };
 
 /* Size of a port's ring for flows that pass, which are in no table. */

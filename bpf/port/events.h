@@ -13,8 +13,8 @@
 
 #include "pending.h"
 
-/* Rings of events by the flow's index in `places`. User space sets their number; flows with a
- * higher index have no ring. */
+/* Rings of events by the flow's place in `flows`. User space sets their number; flows with a
+ * higher place have no ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -110,11 +110,11 @@ static __always_inline void uc_write_event(struct uc_ring *ring, const struct uc
  */
 static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 {
-	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->place);
 
-	if (!uc_lock_slot(slot, now->tag))
+	if (!uc_lock_slot(slot, &now->key))
 		return;
-	slot->noted.seen = UC_SEEN_BY_NOBODY;
+	slot->seen = UC_SEEN_BY_NOBODY;
 	bpf_spin_unlock(&slot->lock);
 }
 
@@ -156,12 +156,12 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 		uc_note_passed(now);
 		return 1;
 	}
-	slot = bpf_map_lookup_elem(&flows, &now->key);
-	if (!uc_lock_slot(slot, now->tag))
+	slot = bpf_map_lookup_elem(&flows, &now->place);
+	if (!uc_lock_slot(slot, &now->key))
 		return 0;
 	uc_take_news(slot, &now->segment, now->reason, &now->facts);
 	bpf_spin_unlock(&slot->lock);
-	ring = bpf_map_lookup_elem(&events, &now->facts.place);
+	ring = bpf_map_lookup_elem(&events, &now->place);
 	if (!ring)
 		return 0;
 	bpf_spin_lock(&ring->lock);

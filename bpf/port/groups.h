@@ -64,7 +64,7 @@ struct {
 	__type(value, struct uc_group_guest);
 } guests SEC(".maps");
 
-/* Members by their flow's index in `places`, as many as `flows`. Flows that share no window have
+/* Members by their flow's place in `flows`, and as many. Flows that share no window have
  * none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -16,25 +16,53 @@
 #include "../key.h"
 #include "event.h"
 
+/* A flow, at a place of the table. 64 bytes that every packet reads come before the core's state.
+ */
 struct uc_slot {
 	struct bpf_spin_lock lock;
-	__u32 tag;        /* uc_tag_of() its key; 0: removed, and deleted at once */
-	__u32 place;      /* in `places` */
-	__u32 generation; /* of the plan that opened the flow */
-	__u8 rule;        /* index of the port's rule that opened it, from 0 */
-	__u8 dscp;        /* of its SYN */
-	__u16 number;     /* of the port: its index in `counts` */
-	struct uc_noted noted;
-	__u16 rule_number; /* of the rule, as the operator sees it */
+	__u32 generation;  /* of the plan that opened the flow */
+	struct uc_key key; /* ifindex 0: the place has no flow */
+	__u16 number;      /* of the port: its index in `counts` */
+	__u16 rule_number; /* of the rule that opened the flow, as the operator sees it */
+	__u8 rule;         /* that rule's index among the port's, from 0 */
+	__u8 dscp;         /* of its SYN */
 	__u8 kept_dscp;    /* of the SYN that the flow stores (core/reopen.h) */
-	__u8 half_open;    /* 1: its port counts it as half-open */
+	__u8 bits;         /* UC_SLOT_* */
+	__u32 seen;        /* uc_fingerprint() at the last event; 0: no event yet */
 	__u16 looked[2];   /* at the port's hooks, by enum uc_direction: uc_look() */
 	struct uc_flow flow;
 };
 
+#define UC_SLOT_HALF_OPEN 1 /* its port counts it as half-open */
+#define UC_SLOT_LISTED    2 /* it has its entry in `buckets`; until then nobody else removes it */
+
+_Static_assert(__builtin_offsetof(struct uc_slot, flow) == 64, "a slot must fill its cache lines");
+
+/* No place: a packet of no known flow. */
+#define UC_NO_PLACE 0xffffffffU
+
+/* Entries of a bucket, and places of the table for each pair of buckets. */
+#define UC_BUCKET_ENTRIES 7
+#define UC_BUCKETS_PART   8
+
+/* Where flows are: index.h. */
+struct uc_bucket {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	__u64 entries[UC_BUCKET_ENTRIES]; /* uc_entry_of(); 0: free */
+};
+
+_Static_assert(sizeof(struct uc_bucket) == 64, "a bucket must fill its cache line");
+
+/* What the hash of a key depends on. User space sets it when it makes the maps. */
+struct uc_secret {
+	__u32 words[UC_KEY_WORDS]; /* random */
+	__u32 pairs;               /* of buckets */
+};
+
 /* A peer's SYN that the guest has not answered, by the key of its connection. */
 struct uc_asking {
-	__u32 tag; /* uc_tag_of() the key */
+	__u32 tag; /* uc_tag() of the key's hash */
 	__u8 dscp;
 	__u8 pad[3];
 	struct uc_kept_syn syn;
@@ -63,6 +91,7 @@ struct uc_port_state {
 	__u32 turns[2];  /* half-open flows so far: opened by the guest, by peers */
 	__u64 displaced; /* half-open flows so far that lost their places to newer ones */
 	__u64 swept_ns;  /* when the port last searched the table for stale flows */
+	__u64 forget_ns; /* flows whose last segment passed no later are stale */
 };
 
 /* The rings of half-open flows have one entry for so many places of the table. */
@@ -70,8 +99,8 @@ struct uc_port_state {
 
 /* Which flow took a turn among the half-open ones of its port. */
 struct uc_turn {
-	__u32 place; /* in `places`, plus 1; 0: none */
-	__u32 tag;
+	__u32 place; /* in `flows`, plus 1; 0: none */
+	__u32 tag;   /* uc_tag() of its key's hash */
 };
 
 /* Packets of a port, by enum uc_direction and reason. */
@@ -100,25 +129,19 @@ struct uc_page {
 	struct uc_rule rule[UC_PAGE_RULES];
 };
 
-/* A place for a flow. The lock keeps two CPUs from taking the same place for two flows. */
-struct uc_place {
-	struct bpf_spin_lock lock;
-	struct uc_key key; /* ifindex 0: free */
-};
-
 /* How many places one call of uc_collect() checks for stale flows: when a port has reached its
  * quota, and when user space asks. */
 #define UC_PLACES_SWEPT 32
 
 /* The table as a whole. User space sets `places` and `layout`. */
 struct uc_cursor {
-	__u32 next;   /* place that is searched next; a lost increment is harmless */
-	__u32 places; /* number of places */
-	__u64 layout; /* hash of the maps' layout, by which a build knows its own */
-	__u32 used;   /* places that are taken */
-	__u32 ports;  /* the highest `number` of a port that has opened a flow */
-	__u32 fresh;  /* from this place on none was ever taken; a lost increment is harmless */
-	__u32 pad;
+	struct bpf_spin_lock lock; /* of `fresh` */
+	__u32 next;                /* place that is searched next; a lost increment is harmless */
+	__u32 places;              /* number of places */
+	__u32 fresh;               /* from this place on none was ever taken */
+	__u64 layout;              /* hash of the maps' layout, by which a build knows its own */
+	__u32 used;                /* places that are taken */
+	__u32 ports;               /* the highest `number` of a port that has opened a flow */
 };
 
 /* With which flows those of a port share windows, by ifindex. It covers flows of law `coupled`, and
@@ -162,7 +185,7 @@ struct uc_group_guest {
 	__u32 pad;
 };
 
-/* A flow as a member of a group, by the flow's index in `places`. */
+/* A flow as a member of a group, by the flow's place in `flows`. */
 struct uc_member {
 	struct uc_group_key key;
 	__u32 group; /* indices in `groups` and `guests`, if joined */

@@ -13,26 +13,38 @@
 #include "../lookup.h"
 #include "layout.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct uc_key);
-	__type(value, struct uc_slot);
-} flows SEC(".maps");
-
 /*
- * The ring of places, as large as `flows`; each flow has one. A new flow checks the next one for a
- * stale flow, so idle flows are collected without a timer and without user space.
+ * The flows; each has a place, its index here. Places are searched in turn for stale flows, so idle
+ * ones are collected without a timer and without user space. BPF_F_MMAPABLE, because its values
+ * begin at a page: slots and buckets then begin at cache lines. (The kernel maps no values with
+ * locks into a process.)
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 65536);
 	__type(key, __u32);
-	__type(value, struct uc_place);
-} places SEC(".maps");
+	__type(value, struct uc_slot);
+} flows SEC(".maps");
 
-/* The places that flows have left, by index: where a new flow finds a free one at once, however
- * many others are taken. One that is taken meanwhile is passed over. */
+/* Where a key's flow is: index.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 2 * (65536 / UC_BUCKETS_PART));
+	__type(key, __u32);
+	__type(value, struct uc_bucket);
+} buckets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct uc_secret);
+} secrets SEC(".maps");
+
+/* The places that flows have left: where a new flow finds a free one at once, however many others
+ * are taken. Each is here once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 65536);
@@ -120,14 +132,24 @@ static __always_inline __u32 uc_number_of(const __u32 *ifindex)
 	return state ? state->number : UC_NUMBER_NONE;
 }
 
-/* Locks the slot of the flow with this tag. Returns 0, with nothing locked, if the slot is NULL, or
- * if the flow was removed since the lookup and the slot perhaps reused for another. */
-static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
+static __always_inline int uc_is_same_key(const struct uc_key *a, const struct uc_key *b)
+{
+	const __u32 *one = (const __u32 *)a, *other = (const __u32 *)b;
+	__u32 differs = 0;
+
+	for (unsigned int i = 0; i < UC_KEY_WORDS; i++)
+		differs |= one[i] ^ other[i];
+	return !differs;
+}
+
+/* Locks the slot of the flow with this key. Returns 0, with nothing locked, if the slot is NULL, or
+ * if the flow was removed since its place was found and the place perhaps taken by another. */
+static __always_inline int uc_lock_slot(struct uc_slot *slot, const struct uc_key *key)
 {
 	if (!slot)
 		return 0;
 	bpf_spin_lock(&slot->lock);
-	if (slot->tag == tag)
+	if (uc_is_same_key(&slot->key, key))
 		return 1;
 	bpf_spin_unlock(&slot->lock);
 	return 0;

@@ -18,27 +18,30 @@
 #define UC_SEEN_CLOSED 0x00800000
 #define UC_SEEN_BELOW  0x01000000 /* the advertised window is below the receiver's */
 #define UC_SEEN_SHARED 0x02000000 /* law `coupled`: the group has answered */
+/* How often the advertised window fell below the receiver's or returned, and one more time. */
+#define UC_SEEN_TURNS  0x1c000000
+#define UC_SEEN_A_TURN 0x04000000
 #define UC_SEEN_FLOW   0x80000000 /* set in each fingerprint */
 /* In place of a fingerprint: events of this flow are not recorded. */
 #define UC_SEEN_BY_NOBODY 0x40000000
 
-/* How often it is recorded that the window falls below the receiver's or returns: one about as
- * large as the receiver's does so at each ACK. */
-#define UC_TURNS_NOTED 6
+/* It is recorded so often that the window falls below the receiver's or returns: one about as large
+ * as the receiver's does so at each ACK. */
+#define UC_TURNS_NOTED (6 * UC_SEEN_A_TURN)
 
 /* Returns the fingerprint of the flow's present state. */
 static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
 {
 	const struct uc_flow *flow = &slot->flow;
-	__u32 seen = slot->noted.seen;
-	__u32 now = UC_SEEN_FLOW | (seen & UC_SEEN_SHARED) | (flow->syns & 7U) << 20 |
-		    (__u32)(flow->stage & 3) << 18 | (__u32)(flow->ca & 3) << 16 |
-		    (flow->losses & 0xff) << 8 | (flow->cuts & 0xff);
+	__u32 seen = slot->seen;
+	__u32 now = UC_SEEN_FLOW | (seen & (UC_SEEN_SHARED | UC_SEEN_TURNS)) |
+		    (flow->syns & 7U) << 20 | (__u32)(flow->stage & 3) << 18 |
+		    (__u32)(flow->ca & 3) << 16 | (flow->losses & 0xff) << 8 | (flow->cuts & 0xff);
 
 	if (uc_is_closed(flow))
 		now |= UC_SEEN_CLOSED;
 	/* in loss recovery the guest's own TCP sets the window: no event */
-	if (flow->ca > UC_CA_CWR || slot->noted.turns >= UC_TURNS_NOTED)
+	if (flow->ca > UC_CA_CWR || (seen & UC_SEEN_TURNS) >= UC_TURNS_NOTED)
 		now |= seen & UC_SEEN_BELOW;
 	else if (flow->given_window < flow->peer_window)
 		now |= UC_SEEN_BELOW;
@@ -50,21 +53,15 @@ static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
 /* Returns whether there are events to record. Called under the flow's lock. */
 static __always_inline __u8 uc_has_news(const struct uc_slot *slot)
 {
-	__u32 seen = slot->noted.seen;
+	__u32 seen = slot->seen;
 
 	return seen != UC_SEEN_BY_NOBODY && uc_fingerprint(slot) != seen;
 }
 
-/* Saves what an event needs of the state before a segment. Called before the core. */
-static __always_inline void uc_before_segment(struct uc_slot *slot)
-{
-	slot->noted.cwnd = slot->flow.reno.cwnd;
-}
-
 /* Facts for events, read under the flow's lock. */
 struct uc_facts {
-	__u32 place;
-	__u32 kinds;        /* enum uc_event_kind, the first in the highest of four bytes */
+	__u32 cwnd;  /* the shadow's before the segment, in its own unit; set by the caller */
+	__u32 kinds; /* enum uc_event_kind, the first in the highest of four bytes */
 	__u32 before_bytes; /* the shadow's window */
 	__u32 after_bytes;
 	__u32 receiver_bytes;
@@ -153,7 +150,7 @@ static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_s
 					 enum uc_reason reason, struct uc_facts *facts)
 {
 	const struct uc_flow *flow = &slot->flow;
-	__u32 was = slot->noted.seen, now = uc_fingerprint(slot);
+	__u32 was = slot->seen, now = uc_fingerprint(slot);
 
 	facts->stage = flow->stage;
 	if (flow->stage != UC_TRANSLATING) {
@@ -172,13 +169,12 @@ static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_s
 	if (reason == UC_BEYOND_EDGE)
 		facts->kinds = uc_and_kind(facts->kinds, UC_EVENT_GUARDED);
 	if (facts->opens)
-		slot->noted.turns = 0;
+		now &= ~(UC_SEEN_SHARED | UC_SEEN_TURNS);
 	else if ((was ^ now) & UC_SEEN_BELOW)
-		slot->noted.turns++;
-	slot->noted.seen = facts->opens ? now & ~UC_SEEN_SHARED : now;
+		now += UC_SEEN_A_TURN;
+	slot->seen = now;
 
-	facts->place = slot->place;
-	facts->before_bytes = uc_shadow_bytes(flow, slot->noted.cwnd);
+	facts->before_bytes = uc_shadow_bytes(flow, facts->cwnd);
 	facts->after_bytes = uc_aim(flow);
 	facts->receiver_bytes = (__u32)flow->peer_window << (flow->wscale & 15);
 	facts->given_bytes = (__u32)flow->given_window << (flow->wscale & 15);

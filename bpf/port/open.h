@@ -33,17 +33,17 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	if (state)
 		reason = uc_make_room(skb, now, state, how->flows_max);
 	if (state && reason == UC_TRANSLATED) {
-		fresh->tag = now->tag;
+		fresh->key = now->key;
 		uc_begin_slot(fresh, how, now->at.dscp);
 		fresh->number = state->number;
-		fresh->half_open = 1;
-		fresh->place = now->place;
-		if (bpf_map_update_elem(&flows, &now->key, fresh, BPF_NOEXIST)) {
+		fresh->bits = UC_SLOT_HALF_OPEN;
+		if (!uc_settle_in(skb)) {
 			uc_release(&now->key.ifindex, 1, 0);
-			uc_vacate(now->place, &now->key);
+			uc_vacate(now->place);
+			now->place = UC_NO_PLACE;
 			reason = UC_TABLE_FULL;
 		} else if (uc_is_coupled(&fresh->flow)) {
-			uc_forget_member(fresh->place);
+			uc_forget_member(now->place);
 		}
 	}
 	if (reason != UC_TRANSLATED)
@@ -53,20 +53,20 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 
 /* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow is gone: it
  * was removed meanwhile, or was stale. */
-static __always_inline int uc_open_again(struct uc_pending *now, const struct uc_opening *how,
-					 struct uc_slot *slot, enum uc_reason *answer)
+static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pending *now,
+					 const struct uc_opening *how, struct uc_slot *slot,
+					 enum uc_reason *answer)
 {
-	struct uc_removed removed = {};
+	__u8 begins, coupled, removed = 0;
 	enum uc_reason reason;
-	__u8 begins, coupled;
 
-	if (!uc_lock_slot(slot, now->tag))
+	if (!uc_lock_slot(slot, &now->key))
 		return 0;
 	begins = !uc_stays(&slot->flow, &now->segment, now->now_ns);
 	if (begins && slot->flow.stage == UC_TRANSLATING) {
 		removed = uc_remove(slot);
 		bpf_spin_unlock(&slot->lock);
-		uc_forget(&now->key, &removed);
+		uc_forget(skb, now, removed);
 		return 0;
 	}
 	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
@@ -74,40 +74,38 @@ static __always_inline int uc_open_again(struct uc_pending *now, const struct uc
 		slot->kept_dscp = now->at.dscp;
 	else if (reason == UC_TRANSLATED)
 		uc_begin_slot(slot, how, now->at.dscp);
-	removed.place = slot->place;
 	coupled = uc_is_coupled(&slot->flow);
 	if (uc_forgets(reason))
 		removed = uc_remove(slot);
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
-		uc_forget(&now->key, &removed);
+		uc_forget(skb, now, removed);
 	else if (begins && reason == UC_TRANSLATED && coupled)
-		uc_forget_member(removed.place);
+		uc_forget_member(now->place);
 	*answer = reason;
 	return 1;
 }
 
 /* Handles a SYN-ACK of a known flow; it may belong to another connection than the flow. */
-static __always_inline enum uc_reason
-uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
+static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
+						       struct uc_pending *now,
+						       const struct uc_opening *how,
+						       struct uc_slot *slot)
 {
-	const struct uc_noted nothing = {};
-	struct uc_removed removed = {};
+	__u8 begins, coupled, settled, removed = 0;
 	enum uc_reason reason;
-	__u8 begins, coupled, settled;
 
-	if (!uc_lock_slot(slot, now->tag))
+	if (!uc_lock_slot(slot, &now->key))
 		return UC_NO_HANDSHAKE;
-	uc_before_segment(slot);
+	now->facts.cwnd = slot->flow.reno.cwnd;
 	reason = uc_reopen(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	begins = reason == UC_TRANSLATED;
 	if (begins) {
 		uc_begin_slot(slot, how, slot->kept_dscp);
-		slot->noted = nothing;
+		slot->seen = 0;
 	}
 	if (begins || reason == UC_NO_HANDSHAKE)
 		reason = uc_answer(&slot->flow, &now->segment, now->now_ns, &now->edit);
-	removed.place = slot->place;
 	coupled = uc_is_coupled(&slot->flow);
 	settled = !uc_forgets(reason) && uc_has_settled(slot);
 	if (uc_forgets(reason))
@@ -116,9 +114,9 @@ uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc
 	if (settled)
 		uc_settle(&now->key.ifindex);
 	if (uc_forgets(reason))
-		uc_forget(&now->key, &removed);
+		uc_forget(skb, now, removed);
 	else if (begins && coupled)
-		uc_forget_member(removed.place);
+		uc_forget_member(now->place);
 	return reason;
 }
 
@@ -139,7 +137,7 @@ static __always_inline __u8 uc_meet_stored(const struct uc_pending *now,
 	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
 	struct uc_kept_syn syn;
 
-	if (!asking || asking->tag != now->tag)
+	if (!asking || asking->tag != uc_tag(now->hash))
 		return 0;
 	syn = asking->syn;
 	return uc_begin_asked(&fresh->flow, &how->policy, &syn, now->now_ns);
@@ -166,7 +164,7 @@ static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct
  * what becomes of the SYN. */
 static __always_inline enum uc_reason uc_ask_guest(struct uc_pending *now, enum uc_reason reason)
 {
-	struct uc_asking asking = {.tag = now->tag, .dscp = now->at.dscp};
+	struct uc_asking asking = {.tag = uc_tag(now->hash), .dscp = now->at.dscp};
 
 	if (reason != UC_TRANSLATED) {
 		bpf_map_delete_elem(&asked, &now->key);
@@ -189,7 +187,7 @@ static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct
 	enum uc_reason reason = UC_NO_HANDSHAKE;
 	struct uc_kept_syn syn = {};
 	/* another tag: the kernel has reused the element meanwhile */
-	__u8 stored = asking && asking->tag == now->tag &&
+	__u8 stored = asking && asking->tag == uc_tag(now->hash) &&
 		      now->segment.direction == UC_FROM_GUEST && now->segment.flags & UC_SYN;
 
 	if (stored) {
@@ -213,13 +211,14 @@ static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct
 static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_opening *how = uc_opening_now();
-	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
-	struct uc_slot *fresh = uc_scratch_slot();
+	struct uc_slot *fresh = uc_scratch_slot(), *slot;
 	__u8 syn = uc_is_syn(&now->segment), begun = 0;
 	enum uc_reason reason;
 
 	if (!how || !fresh)
 		return UC_TABLE_FULL;
+	uc_find_pending(skb);
+	slot = bpf_map_lookup_elem(&flows, &now->place);
 	if (!slot && !syn)
 		return uc_open_late(skb, now, how, fresh);
 	/* the DSCP of the connection's SYN selects its rule */
@@ -230,8 +229,8 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 	/* even without a rule an older flow of the same ports must be removed below */
 	uc_find_rule(skb);
 	if (slot && !syn)
-		return uc_open_answered(now, how, slot);
-	if (slot && uc_open_again(now, how, slot, &reason))
+		return uc_open_answered(skb, now, how, slot);
+	if (slot && uc_open_again(skb, now, how, slot, &reason))
 		return reason;
 	if (now->segment.direction == UC_FROM_GUEST)
 		begun = uc_meet_stored(now, how, fresh);

@@ -11,13 +11,14 @@
 
 #include <linux/pkt_cls.h>
 
+#include "index.h"
 #include "maps.h"
 #include "news.h"
 #include "../write.h"
 
 struct uc_pending {
 	struct uc_key key;
-	__u32 tag; /* uc_tag_of() the key, stored to save stack */
+	__u64 hash; /* uc_hash_of() the key */
 	struct uc_segment segment;
 	struct uc_offsets at;
 	struct uc_edit edit;
@@ -25,7 +26,7 @@ struct uc_pending {
 	struct uc_ccc_answer answer;
 	struct uc_facts facts; /* for events: news.h */
 	__u64 now_ns;
-	__u32 place;   /* the flow's index in `places` */
+	__u32 place;   /* the flow's in `flows`; UC_NO_PLACE: of no known flow */
 	__u32 reason;  /* enum uc_reason */
 	__u32 number;  /* the port's index in `counts`, if the flow is known */
 	__u8 awaits;   /* UC_AWAITS_* */
@@ -61,6 +62,14 @@ static __always_inline struct uc_pending *uc_pending_now(void)
 	return uc_only_entry(&pending);
 }
 
+/* What a port's program knows of a segment's flow. */
+struct uc_known {
+	__u64 hash;   /* uc_hash_of() its key */
+	__u32 place;  /* UC_NO_PLACE: the flow is unknown */
+	__u32 number; /* the port's index in `counts`; UC_NUMBER_NONE if the flow is unknown */
+	__u32 cwnd;   /* the shadow's before the segment */
+};
+
 /* What a port's program leaves to others, in addition to UC_AWAITS_*. */
 #define UC_LEFT_OPENING 0x80 /* a SYN, or a segment of an unknown flow at a strict port */
 #define UC_LEFT_NEWS    0x40 /* events are to be recorded */
@@ -71,14 +80,17 @@ static __always_inline struct uc_pending *uc_pending_now(void)
 static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const struct uc_key *key,
 					 const struct uc_segment *segment,
 					 const struct uc_offsets *at, const struct uc_edit *edit,
-					 enum uc_reason reason, __u64 now_ns)
+					 enum uc_reason reason, __u64 now_ns,
+					 const struct uc_known *known)
 {
 	struct uc_pending *now = uc_pending_now();
 
 	if (!now)
 		return;
 	now->key = *key;
-	now->tag = uc_tag_of(key);
+	now->hash = known->hash;
+	now->place = known->place;
+	now->facts.cwnd = known->cwnd;
 	now->segment = *segment;
 	now->at = *at;
 	now->edit = *edit;

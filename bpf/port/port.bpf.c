@@ -44,25 +44,26 @@ static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
 	uc_merge(segment->blind, now_ns);
 }
 
-/* Translates a segment of a known flow. Sets `left` to what is left to other programs, and `number`
- * to the port's index in `counts`. Returns UC_NO_HANDSHAKE and sets nothing if the flow is unknown.
- */
+/* Translates a segment of a known flow. Sets `left` to what is left to other programs, and `known`.
+ * Returns UC_NO_HANDSHAKE if the flow is unknown. */
 static __always_inline enum uc_reason
 uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_segment *segment,
-		  __u64 now_ns, struct uc_edit *edit, __u8 *left, __u32 *number)
+		  __u64 now_ns, struct uc_edit *edit, __u8 *left, struct uc_known *known)
 {
-	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
+	struct uc_slot *slot;
 	enum uc_reason reason;
 	__u8 settled, missed;
 
+	known->place = uc_place_of(key, known->hash);
+	slot = bpf_map_lookup_elem(&flows, &known->place);
 	if (!slot)
 		return UC_NO_HANDSHAKE;
 	uc_look(skb, slot, segment, now_ns);
-	if (!uc_lock_slot(slot, uc_tag_of(key)))
+	if (!uc_lock_slot(slot, key))
 		return UC_NO_HANDSHAKE;
-	*number = slot->number;
+	known->number = slot->number;
+	known->cwnd = slot->flow.reno.cwnd;
 	missed = uc_is_missed(&slot->flow, segment);
-	uc_before_segment(slot);
 	reason = uc_translate_later(&slot->flow, segment, now_ns, edit);
 	uc_merge(reason, now_ns);
 	if (segment->direction == UC_TO_GUEST)
@@ -72,7 +73,7 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 	settled = uc_has_settled(slot);
 	bpf_spin_unlock(&slot->lock);
 	if (missed)
-		uc_note_missed(*number, now_ns);
+		uc_note_missed(known->number, now_ns);
 	if (settled)
 		uc_settle(&key->ifindex);
 	return reason;
@@ -85,7 +86,7 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 	struct uc_offsets at = {};
 	struct uc_key key = {.ifindex = skb->ifindex};
 	__u64 now_ns = bpf_ktime_get_ns();
-	__u32 number = UC_NUMBER_NONE;
+	struct uc_known known = {.place = UC_NO_PLACE, .number = UC_NUMBER_NONE};
 	struct uc_edit edit;
 	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
 
@@ -93,27 +94,28 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 		__u8 left = 0;
 
 		edit = uc_edit_none(&segment);
+		known.hash = uc_hash_of(&key);
 		if ((segment.flags & (UC_SYN | UC_RST)) == UC_SYN) {
 			reason = UC_NO_POLICY;
 			left = UC_LEFT_OPENING;
 		} else {
 			reason = uc_port_translate(skb, &key, &segment, now_ns, &edit, &left,
-						   &number);
-			if (number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
+						   &known);
+			if (known.number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
 			    uc_is_strict_port(key.ifindex))
 				left = UC_LEFT_OPENING;
 		}
 		if (uc_is_news(reason))
 			left |= UC_LEFT_NEWS;
 		if (left)
-			uc_tail_call(skb, left, &key, &segment, &at, &edit, reason, now_ns);
+			uc_tail_call(skb, left, &key, &segment, &at, &edit, reason, now_ns, &known);
 		if (uc_write(skb, &at, &segment, &edit))
 			reason = UC_EDIT_FAILED;
 	} else if (direction == UC_FROM_GUEST && reason != UC_NOT_TCP &&
 		   uc_is_strict_port(key.ifindex) && uc_hides_tcp(skb)) {
 		reason = uc_verdict_of(1, direction, reason);
 	}
-	return uc_verdict(skb, &key, &segment, now_ns, number, reason);
+	return uc_verdict(skb, &key, &segment, now_ns, known.number, reason);
 }
 
 SEC("tc")

@@ -205,7 +205,6 @@ static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pe
 /* Makes the report that the group gets; a loss is reported once. Called under the flow's lock. */
 static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_pending *now)
 {
-	now->place = slot->place;
 	now->number = slot->number;
 	now->closed = uc_leaves_group(&slot->flow);
 	now->was = slot->flow.share;
@@ -228,17 +227,17 @@ static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_pendin
 
 static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_pending *now)
 {
-	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->place);
 	int answered, reported = now->heard;
 
-	if (!reported && uc_lock_slot(slot, now->tag)) {
+	if (!reported && uc_lock_slot(slot, &now->key)) {
 		uc_report_share(slot, now);
 		bpf_spin_unlock(&slot->lock);
 		reported = 1;
 	}
 	if (slot && reported) {
 		answered = uc_ask_for_member(skb, now);
-		if (uc_lock_slot(slot, now->tag)) {
+		if (uc_lock_slot(slot, &now->key)) {
 			uc_share_told(slot, now, answered);
 			bpf_spin_unlock(&slot->lock);
 		}

@@ -13,17 +13,20 @@
  *   as the table has free places: a dynamic threshold (Choudhury and Hahne, 1998). So a port alone
  *   gets half of the table, two busy ones a third each, and some of it stays free for others.
  * - A new flow finds a free place if there is one, wherever it is: the places that flows have left
- *   are on a stack. If none is free, it searches the next few for a stale flow, then for a
- *   half-open one as well, which gives up its place. A flow that is neither keeps its own,
- *   whatever others do.
+ *   are on a stack, the others lie behind `fresh`. If none is free, it searches the next few for a
+ * stale flow, then for a half-open one as well, which gives up its place. A flow that is neither
+ * keeps its own, whatever others do.
+ *
+ * A place has one owner at each moment: the stack, the flow that its slot shows, or the CPU that
+ * took it from the stack or that removed its flow. A flow is removed by whoever sets its key's
+ * ifindex to 0, under the slot's lock: from then on no CPU finds it, also none that has a pointer
+ * to the slot. The same CPU then removes the flow's entry in `buckets`, and frees the place last.
+ * Before a flow has its entry (UC_SLOT_LISTED), only the CPU that enters it can remove it.
  */
 #ifndef UC_TABLE_H
 #define UC_TABLE_H
 
 #include "pending.h"
-
-/* How many vacant places a new flow tries: another CPU may be faster. */
-#define UC_VACANT_TRIED 2
 
 /* How many places a new flow searches before it is passed as TABLE_FULL; from the second number on
  * it takes the place of a half-open flow, too. */
@@ -36,20 +39,12 @@
 /* The shortest time between two searches of a port for stale flows: it bounds the cost of SYNs. */
 #define UC_SWEEP_NS 10000000
 
-/* What removing a flow needs of its slot. */
-struct uc_removed {
-	__u32 place;
-	__u8 half_open;
-};
-
-/* Marks the flow as removed, under its lock. From then on no CPU finds it, and only this one
- * deletes it: with uc_forget(). */
-static __always_inline struct uc_removed uc_remove(struct uc_slot *slot)
+/* Marks the flow as removed, under its lock. The caller then calls uc_forget(), with what this
+ * returns: the bits of the slot. */
+static __always_inline __u8 uc_remove(struct uc_slot *slot)
 {
-	struct uc_removed removed = {.place = slot->place, .half_open = slot->half_open};
-
-	slot->tag = 0;
-	return removed;
+	slot->key.ifindex = 0;
+	return slot->bits;
 }
 
 /* Counts one more half-open flow of the port. Returns 0 if the port has `flows_max` others. */
@@ -88,9 +83,10 @@ static __always_inline void uc_release(const __u32 *ifindex, __u8 half_open, __u
  * it has unlocked the slot. */
 static __always_inline __u8 uc_has_settled(struct uc_slot *slot)
 {
-	__u8 settled = slot->half_open && !uc_is_half_open(&slot->flow);
+	__u8 settled = slot->bits & UC_SLOT_HALF_OPEN && !uc_is_half_open(&slot->flow);
 
-	slot->half_open &= !settled;
+	if (settled)
+		slot->bits &= ~UC_SLOT_HALF_OPEN;
 	return settled;
 }
 
@@ -107,90 +103,113 @@ static __always_inline void uc_settle(const __u32 *ifindex)
 	bpf_spin_unlock(&state->lock);
 }
 
-static __always_inline int uc_is_same_key(const struct uc_key *a, const struct uc_key *b)
-{
-	const __u32 *one = (const __u32 *)a, *other = (const __u32 *)b;
-	__u32 differs = 0;
-
-	for (unsigned int i = 0; i < UC_KEY_WORDS; i++)
-		differs |= one[i] ^ other[i];
-	return !differs;
-}
-
-/* Gives a place that `held` has, or had last, to `key`; NULL: to nobody. `index`: of the place.
- * Returns 0 if another CPU was faster. */
-static __always_inline int uc_hand_over(struct uc_place *place, __u32 index,
-					const struct uc_key *held, const struct uc_key *key)
+/* Frees a place that this CPU owns. */
+static __always_inline void uc_vacate(__u32 place)
 {
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
-	int is_theirs;
 
-	bpf_spin_lock(&place->lock);
-	is_theirs = held->ifindex ? uc_is_same_key(&place->key, held) : !place->key.ifindex;
-	if (is_theirs && key)
-		place->key = *key;
-	else if (is_theirs)
-		place->key.ifindex = 0;
-	bpf_spin_unlock(&place->lock);
-	if (is_theirs && cursor && key && !held->ifindex)
-		__sync_fetch_and_add(&cursor->used, 1);
-	if (is_theirs && cursor && !key && held->ifindex) {
-		__sync_fetch_and_add(&cursor->used, -1);
-		bpf_map_push_elem(&vacant, &index, BPF_ANY);
-	}
-	return is_theirs;
+	if (!cursor)
+		return;
+	__sync_fetch_and_add(&cursor->used, -1);
+	bpf_map_push_elem(&vacant, &place, BPF_ANY);
 }
 
-/* Frees a place of a flow that is gone. */
-static __always_inline void uc_vacate(__u32 index, const struct uc_key *held)
+/* Deletes the flow in `pending`, which this CPU has marked as removed, and frees its place. `bits`:
+ * of its slot. */
+static __always_inline void uc_forget(struct __sk_buff *skb, struct uc_pending *now, __u8 bits)
 {
-	struct uc_place *place = bpf_map_lookup_elem(&places, &index);
-
-	if (place)
-		uc_hand_over(place, index, held, NULL);
+	uc_unlist(skb, now->hash, now->place);
+	uc_release(&now->key.ifindex, bits & UC_SLOT_HALF_OPEN, 0);
+	uc_vacate(now->place);
+	now->place = UC_NO_PLACE;
 }
 
-/* Deletes a flow that this CPU has marked as removed, and frees its place. */
-static __always_inline void uc_forget(const struct uc_key *key, const struct uc_removed *removed)
+/* Finds the flow with the key in `pending`, and stores its place there: UC_NO_PLACE if it is
+ * unknown. A global function, for the verifier. */
+__attribute__((noinline)) int uc_find_pending(struct __sk_buff *skb)
 {
-	bpf_map_delete_elem(&flows, key);
-	uc_release(&key->ifindex, removed->half_open, 0);
-	uc_vacate(removed->place, key);
-}
+	struct uc_pending *now = uc_pending_now();
+	struct uc_slot *slot;
 
-/* Removes the flow that has a place, if it is stale, or half-open and those are to go, too. Returns
- * 1 if the place may be handed over. */
-static __always_inline int uc_give_up(const struct uc_key *held, __u32 index, __u64 now_ns,
-				      __u8 half_open_too)
-{
-	struct uc_slot *slot = bpf_map_lookup_elem(&flows, held);
-	__u8 stale, goes, half_open;
-
-	if (!uc_lock_slot(slot, uc_tag_of(held)))
-		return 1;
-	if (slot->place != index) {
-		bpf_spin_unlock(&slot->lock);
-		return 1;
-	}
-	stale = uc_is_stale(&slot->flow, now_ns);
-	goes = stale || (half_open_too && uc_is_half_open(&slot->flow));
-	half_open = slot->half_open;
-	if (goes)
-		slot->tag = 0;
-	bpf_spin_unlock(&slot->lock);
-	if (!goes)
+	if (!skb || !now)
 		return 0;
-	bpf_map_delete_elem(&flows, held);
-	uc_release(&held->ifindex, half_open, !stale);
+	now->place = uc_place_of(&now->key, now->hash);
+	slot = bpf_map_lookup_elem(&flows, &now->place);
+	if (uc_lock_slot(slot, &now->key))
+		bpf_spin_unlock(&slot->lock);
+	else
+		now->place = UC_NO_PLACE;
 	return 1;
 }
 
-/* Reads who has a place, or had it last. */
-static __always_inline void uc_read_place(struct uc_place *place, struct uc_key *held)
+/* Writes the scratch slot to the place in `pending`, which this CPU owns, and lists it. Returns 0
+ * if that is impossible; the place is still the caller's. A global function, for the verifier. */
+__attribute__((noinline)) int uc_settle_in(struct __sk_buff *skb)
 {
-	bpf_spin_lock(&place->lock);
-	*held = place->key;
-	bpf_spin_unlock(&place->lock);
+	const struct uc_slot *fresh = uc_only_entry(&scratch);
+	struct uc_pending *now = uc_pending_now();
+	struct uc_slot *slot;
+	int listed;
+
+	if (!skb || !fresh || !now)
+		return 0;
+	slot = bpf_map_lookup_elem(&flows, &now->place);
+	if (!slot)
+		return 0;
+	bpf_spin_lock(&slot->lock);
+	slot->generation = fresh->generation;
+	__builtin_memcpy(&slot->key, &fresh->key,
+			 sizeof(*slot) - __builtin_offsetof(struct uc_slot, key));
+	bpf_spin_unlock(&slot->lock);
+	listed = uc_list(skb, now->hash, now->place);
+	if (!uc_lock_slot(slot, &now->key))
+		return listed; /* found and removed by another CPU, which has freed the place */
+	if (listed)
+		slot->bits |= UC_SLOT_LISTED;
+	else
+		slot->key.ifindex = 0;
+	bpf_spin_unlock(&slot->lock);
+	return listed;
+}
+
+/*
+ * Removes the flow that has a place, if it is stale, if user space has asked to forget it, or if it
+ * is half-open and `half_open_too`. `tag`: of the key's hash; 0: any. Returns 1 if it did: the
+ * place is the caller's then. A global function, for the verifier.
+ */
+__attribute__((noinline)) int uc_give_up(struct __sk_buff *skb, __u32 place, __u32 half_open_too,
+					 __u32 tag)
+{
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);
+	const struct uc_secret *secret = uc_only_entry(&secrets);
+	__u64 now_ns = bpf_ktime_get_ns(), forget_ns = now_ns, hash;
+	struct uc_port_state *state;
+	__u8 stale, goes, bits;
+	__u32 ifindex;
+
+	if (!skb || !slot || !secret)
+		return 0;
+	ifindex = *(volatile __u32 *)&slot->key.ifindex;
+	if (!ifindex)
+		return 0;
+	state = bpf_map_lookup_elem(&ports, &ifindex);
+	if (state)
+		forget_ns = state->forget_ns;
+	bpf_spin_lock(&slot->lock);
+	bits = slot->bits;
+	stale = uc_is_stale(&slot->flow, now_ns) || slot->flow.seen_ns <= forget_ns;
+	hash = uc_hash_by(secret, &slot->key);
+	goes = (stale || (half_open_too && uc_is_half_open(&slot->flow))) &&
+	       (!tag || tag == uc_tag(hash)) && bits & UC_SLOT_LISTED &&
+	       slot->key.ifindex == ifindex;
+	if (goes)
+		slot->key.ifindex = 0;
+	bpf_spin_unlock(&slot->lock);
+	if (!goes)
+		return 0;
+	uc_unlist(skb, hash, place);
+	uc_release(&ifindex, bits & UC_SLOT_HALF_OPEN, !stale);
+	return 1;
 }
 
 /* Returns how many places are free. */
@@ -199,101 +218,62 @@ static __always_inline __u32 uc_free_places(const struct uc_cursor *cursor)
 	return cursor->used < cursor->places ? cursor->places - cursor->used : 0;
 }
 
-/* Returns the place that is next in turn, and sets its index and who has it, or had it last; NULL
- * if the table has no places. */
-static __always_inline struct uc_place *uc_next_place(__u32 *index, struct uc_key *held)
+/* Returns the place that is next in turn, of those that were ever taken; UC_NO_PLACE: none was. */
+static __always_inline __u32 uc_next_place(void)
 {
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
-	struct uc_place *place;
 
-	if (!cursor || !cursor->places)
-		return NULL;
-	*index = cursor->next++ % cursor->places;
-	place = bpf_map_lookup_elem(&places, index);
-	if (place)
-		uc_read_place(place, held);
-	return place;
-}
-
-/*
- * Tries to take the next place for the key in `pending`, from a half-open flow if those are to go,
- * too. Returns 1 and stores the place's index in `pending`, or 0 if the flow there stays. A global
- * function, for the verifier (see uc_join_group()).
- */
-__attribute__((noinline)) int uc_try_place(struct __sk_buff *skb, int half_open_too)
-{
-	struct uc_pending *now = uc_pending_now();
-	struct uc_key held = {};
-	struct uc_place *place;
-	__u32 index = 0;
-
-	/* `skb` is unused, but a global function needs it as an argument */
-	if (!skb || !now)
-		return 0;
-	place = uc_next_place(&index, &held);
-	if (!place)
-		return 0;
-	if (held.ifindex && !uc_give_up(&held, index, now->now_ns, !!half_open_too))
-		return 0;
-	if (!uc_hand_over(place, index, &held, &now->key))
-		return 0;
-	now->place = index;
-	return 1;
+	if (!cursor || !cursor->fresh)
+		return UC_NO_PLACE;
+	return cursor->next++ % cursor->fresh;
 }
 
 /* Removes the flow that has the next place, if it is stale. Returns 1 if it did. A global function,
  * for the verifier. */
 __attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
 {
-	struct uc_key held = {};
-	struct uc_place *place;
-	__u32 index = 0;
+	__u32 place = uc_next_place();
 
-	if (!skb)
+	if (!skb || !uc_give_up(skb, place, 0, 0))
 		return 0;
-	place = uc_next_place(&index, &held);
-	return place && held.ifindex && uc_give_up(&held, index, bpf_ktime_get_ns(), 0) &&
-	       uc_hand_over(place, index, &held, NULL);
-}
-
-/* Takes a place that a flow has left, or that none ever had, for the key in `pending`. Returns 1
- * and stores the place's index in `pending`, or 0. A global function, for the verifier. */
-__attribute__((noinline)) int uc_take_vacant(struct __sk_buff *skb)
-{
-	struct uc_pending *now = uc_pending_now();
-	struct uc_cursor *cursor = uc_only_entry(&cursors);
-	const struct uc_key nobody = {};
-	struct uc_place *place;
-	__u32 index = 0;
-
-	if (!skb || !now || !cursor)
-		return 0;
-	if (bpf_map_pop_elem(&vacant, &index)) {
-		if (cursor->fresh >= cursor->places)
-			return 0;
-		index = cursor->fresh++;
-	}
-	place = bpf_map_lookup_elem(&places, &index);
-	if (!place || !uc_hand_over(place, index, &nobody, &now->key))
-		return 0;
-	now->place = index;
+	uc_vacate(place);
 	return 1;
 }
 
-/* Takes a place for the key in `pending`, and stores its index there; removes a stale flow if the
- * next place has one. Returns 0 if no place is to be had. */
-static __always_inline int uc_take_place(struct __sk_buff *skb)
+/* Takes a place that a flow has left, or that none ever had. Returns UC_NO_PLACE if there is none.
+ */
+static __always_inline __u32 uc_take_vacant(void)
 {
-	uc_collect_place(skb);
-	for (int i = 0; i < UC_VACANT_TRIED; i++) {
-		if (uc_take_vacant(skb))
-			return 1;
+	struct uc_cursor *cursor = uc_only_entry(&cursors);
+	__u32 place = UC_NO_PLACE;
+
+	if (!cursor)
+		return UC_NO_PLACE;
+	if (bpf_map_pop_elem(&vacant, &place)) {
+		bpf_spin_lock(&cursor->lock);
+		place = cursor->fresh;
+		cursor->fresh += place < cursor->places;
+		bpf_spin_unlock(&cursor->lock);
+		if (place >= cursor->places)
+			return UC_NO_PLACE;
 	}
-	for (int i = 0; i < UC_PLACES_TRIED; i++) {
-		if (uc_try_place(skb, i >= UC_PLACES_TRIED_FIRST))
-			return 1;
+	__sync_fetch_and_add(&cursor->used, 1);
+	return place;
+}
+
+/* Takes a place: a free one, or that of a stale flow, or of a half-open one. Returns UC_NO_PLACE if
+ * there is none. */
+static __always_inline __u32 uc_take_place(struct __sk_buff *skb)
+{
+	__u32 place = uc_take_vacant();
+
+	for (__u32 i = 0; i < UC_PLACES_TRIED && place == UC_NO_PLACE; i++) {
+		__u32 next = uc_next_place();
+
+		if (uc_give_up(skb, next, i >= UC_PLACES_TRIED_FIRST, 0))
+			place = next;
 	}
-	return 0;
+	return place;
 }
 
 /* Returns the index in `turns` of a port's next half-open flow, opened by peers if `by_peer`. */
@@ -314,20 +294,26 @@ static __always_inline __u32 uc_next_turn(struct uc_cursor *cursor, struct uc_po
 	return (((state->number - 1) * 2 + by_peer) * part + turn % part) % all;
 }
 
+/* Returns whether the flow at a place is of this port. */
+static __always_inline int uc_is_of_port(__u32 place, __u32 ifindex)
+{
+	const struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);
+
+	return slot && slot->key.ifindex == ifindex;
+}
+
 /*
  * Takes a turn in the port's ring of half-open flows for the key in `pending`, and a place: that of
- * the flow whose turn it was, if it is to be displaced, or a free one. Returns 0 if there is none.
- * The place's index is then in `pending`. A global function, for the verifier.
+ * the flow whose turn it was, if it is to be displaced, or another. Returns 0 if there is none. The
+ * place is then in `pending`. A global function, for the verifier.
  */
 __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
 	struct uc_port_state *state;
-	struct uc_place *place;
 	struct uc_turn *turn;
-	struct uc_key held = {};
-	__u32 index;
+	__u32 index, place;
 
 	if (!skb || !now || !cursor)
 		return 0;
@@ -337,20 +323,16 @@ __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 	index = uc_next_turn(cursor, state, now->segment.flags & UC_ACK ? 1 : 0);
 	turn = bpf_map_lookup_elem(&turns, &index);
 	if (!turn)
-		return uc_take_place(skb);
-	index = turn->place - 1;
-	place = bpf_map_lookup_elem(&places, &index);
-	if (place)
-		uc_read_place(place, &held);
-	if (state->half_open > uc_free_places(cursor) / UC_HALF_OPEN_SPARE && place &&
-	    held.ifindex == now->key.ifindex && uc_tag_of(&held) == turn->tag &&
-	    uc_give_up(&held, index, now->now_ns, 1) &&
-	    uc_hand_over(place, index, &held, &now->key))
-		now->place = index;
-	else if (!uc_take_place(skb))
 		return 0;
-	turn->place = now->place + 1;
-	turn->tag = now->tag;
+	place = turn->place - 1;
+	if (state->half_open <= uc_free_places(cursor) / UC_HALF_OPEN_SPARE ||
+	    !uc_is_of_port(place, now->key.ifindex) || !uc_give_up(skb, place, 1, turn->tag))
+		place = uc_take_place(skb);
+	if (place == UC_NO_PLACE)
+		return 0;
+	now->place = place;
+	turn->place = place + 1;
+	turn->tag = uc_tag(now->hash);
 	return 1;
 }
 
@@ -373,8 +355,8 @@ static __always_inline __u32 uc_quota(__u32 flows_max)
 	return flows_max || !cursor ? flows_max : uc_free_places(cursor);
 }
 
-/* Admits a half-open flow of the port, and takes a place for the key in `pending`. Returns
- * UC_TRANSLATED, or why there is no room. */
+/* Admits a half-open flow of the port, removes a stale flow if the next place has one, and takes a
+ * place for the key in `pending`. Returns UC_TRANSLATED, or why there is no room. */
 static __always_inline enum uc_reason uc_make_room(struct __sk_buff *skb, struct uc_pending *now,
 						   struct uc_port_state *state, __u32 flows_max)
 {
@@ -386,6 +368,7 @@ static __always_inline enum uc_reason uc_make_room(struct __sk_buff *skb, struct
 		if (!uc_admit(state, uc_quota(flows_max)))
 			return UC_QUOTA_FULL;
 	}
+	uc_collect_place(skb);
 	if (uc_take_turn(skb))
 		return UC_TRANSLATED;
 	uc_release(&now->key.ifindex, 1, 0);

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use uc_words::fnv::fnv1a;
 
 /// What this crate writes into maps.
-const WRITTEN: [&str; 5] = [
+const WRITTEN: [&str; 6] = [
     "uc_cursor",
+    "uc_secret",
     "uc_page",
     "uc_page_key",
     "uc_port_state",
@@ -33,12 +34,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     bindgen::Builder::default()
         .headers([header("layout.h"), header("about.h")])
-        .allowlist_type("uc_key|uc_slot|uc_cursor|uc_place|__sk_buff")
+        .allowlist_type("uc_key|uc_slot|uc_bucket|uc_secret|uc_asking|uc_turn|uc_cursor|__sk_buff")
         .allowlist_type("uc_port_coupling|uc_priority_key|uc_group|uc_group_guest|uc_member")
         .allowlist_type("uc_ring|uc_event|uc_event_kind|uc_agreed|uc_closing|uc_passed")
         .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT")
         .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page|uc_about")
-        .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_HALF_OPEN_PART|UC_ABOUT_MARK")
+        .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_HALF_OPEN_PART|UC_BUCKET.*|UC_NO_PLACE|UC_ABOUT_MARK")
         .blocklist_type("uc_rule|uc_match|uc_policy")
         .blocklist_type("uc_hooks")
         .blocklist_type("uc_flow|uc_ccc|uc_ccc_policy|uc_ccc_guest|uc_ccc_flow")

@@ -21,6 +21,9 @@ const FLOWS: u32 = 1_000_000;
 /// The period of everything that an idle agent does: each once, whenever the time begins.
 const IDLE: Duration = Duration::from_secs(30);
 const BATCH: u32 = 10_000;
+/// Where a slot has its key, and where the table's cursor has the number of places that were ever taken.
+const KEY_AT: usize = 8;
+const FRESH_AT: usize = 12;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -192,20 +195,21 @@ fn idle(agent: &Child, when: &str) -> Result<[f64; 2], Error> {
 /// Fills the flow table with flows of the first port.
 fn fill() -> Result<(), Error> {
     let flows = MapHandle::from_pinned_path(maps()?.join("flows"))?;
-    let (key_bytes, value_bytes) = (flows.key_size() as usize, flows.value_size() as usize);
+    let value_bytes = flows.value_size() as usize;
     let ifindex = nix::net::if_::if_nametoindex("p0")?;
-    let values = vec![0; value_bytes * BATCH as usize];
-    for first in (0..FLOWS - BATCH).step_by(BATCH as usize) {
-        let mut keys = Vec::with_capacity(key_bytes * BATCH as usize);
-        for number in first..first + BATCH {
-            let mut key = vec![0; key_bytes];
-            key[..4].copy_from_slice(&ifindex.to_ne_bytes());
-            key[8..12].copy_from_slice(&number.to_ne_bytes());
-            keys.extend(key);
-        }
-        flows.update_batch(&keys, &values, BATCH, MapFlags::ANY, MapFlags::ANY)?;
+    let mut slot = vec![0; value_bytes];
+    slot[KEY_AT..KEY_AT + 4].copy_from_slice(&ifindex.to_ne_bytes());
+    let values = slot.repeat(BATCH as usize);
+    for first in (0..FLOWS).step_by(BATCH as usize) {
+        let places: Vec<u8> = (first..first + BATCH).flat_map(u32::to_ne_bytes).collect();
+        flows.update_batch(&places, &values, BATCH, MapFlags::ANY, MapFlags::ANY)?;
     }
-    Ok(())
+    let cursors = MapHandle::from_pinned_path(maps()?.join("cursors"))?;
+    let mut cursor = cursors
+        .lookup(&[0; 4], MapFlags::ANY)?
+        .ok_or("no entry of the table as a whole")?;
+    cursor[FRESH_AT..FRESH_AT + 4].copy_from_slice(&FLOWS.to_ne_bytes());
+    Ok(cursors.update(&[0; 4], &cursor, MapFlags::ANY)?)
 }
 
 /// Returns the folder of the maps' pins.

@@ -90,7 +90,11 @@ impl World {
                     self.pin(&path, object)
                 }
                 sys::BPF_OBJ_GET => self.open_pin(&path(asked.__bindgen_anon_4.pathname)),
-                sys::BPF_PROG_TEST_RUN => self.object(asked.test.prog_fd as i32).map(|_| 0),
+                sys::BPF_PROG_TEST_RUN => {
+                    let program = self.object(asked.test.prog_fd as i32)?;
+                    self.bpf.run(program);
+                    Ok(0)
+                }
                 sys::BPF_PROG_GET_FD_BY_ID => {
                     let id = asked.__bindgen_anon_6.__bindgen_anon_1.prog_id as usize;
                     Ok(self.enter(Fd::Object(id.checked_sub(1).ok_or(libc::ENOENT)?)))

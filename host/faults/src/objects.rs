@@ -1,14 +1,23 @@
 //! Maps, programs and links of the kernel, which live while a process, a pin, a link or another object
-//! holds them. No program runs.
+//! holds them. No program runs but the one that removes flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use libbpf_rs::libbpf_sys as sys;
 
-/// Map of the flows, by a key that begins with the interface's index.
+/// Map of the flows, by place: an array of values with the flow's key, which begins with the interface's
+/// index.
 const FLOWS: &str = "flows";
-/// Map of the peers' unanswered SYNs, by the same keys.
+const KEY_AT: usize = 8;
+/// Map of the peers' unanswered SYNs, by key.
 const ASKED: &str = "asked";
+/// Map of the ports, by the interface's index; a value ends with the time until which flows are forgotten.
+const PORTS: &str = "ports";
+/// Map of the table as a whole, and where its value has the number of places that were ever taken.
+const CURSORS: &str = "cursors";
+const FRESH_AT: usize = 12;
+/// Program that removes flows.
+const COLLECT: &str = "uc_collect_idle";
 
 /// A map.
 #[derive(Clone, Debug, Default)]
@@ -154,10 +163,12 @@ impl Bpf {
             }
             let (_, table) = self.map_of(program, FLOWS)?;
             let of_port = flows.iter().filter(|(of, _)| *of == ifindex);
-            if of_port
-                .clone()
-                .any(|(_, key)| !table.data.contains_key(key))
-            {
+            if of_port.clone().any(|(_, key)| {
+                !table
+                    .data
+                    .values()
+                    .any(|slot| slot[KEY_AT..].starts_with(key))
+            }) {
                 return Some("a flow's state is lost".to_owned());
             }
         }
@@ -173,26 +184,55 @@ impl Bpf {
     /// Enters a flow of a port with programs, and a peer's SYN; returns the flow's key.
     pub fn open_flow(&mut self, ifindex: u32, number: u64) -> Option<Vec<u8>> {
         let program = self.programs_at(ifindex)[0]?;
-        let mut key = Vec::new();
-        for name in [ASKED, FLOWS] {
-            let (table, map) = self.map_of(program, name)?;
-            let (key_bytes, value_bytes) = (map.key_bytes, map.value_bytes);
-            key = vec![0; key_bytes];
-            key[..4].copy_from_slice(&ifindex.to_ne_bytes());
-            key[4..12].copy_from_slice(&number.to_ne_bytes());
-            self.data(table).insert(key.clone(), vec![0; value_bytes]);
-        }
+        let (asked, map) = self.map_of(program, ASKED)?;
+        let (mut key, syn) = (vec![0; map.key_bytes], vec![0; map.value_bytes]);
+        key[..4].copy_from_slice(&ifindex.to_ne_bytes());
+        key[4..12].copy_from_slice(&number.to_ne_bytes());
+        let (flows, map) = self.map_of(program, FLOWS)?;
+        let mut slot = vec![0; map.value_bytes];
+        slot[KEY_AT..KEY_AT + key.len()].copy_from_slice(&key);
+        let (cursors, _) = self.map_of(program, CURSORS)?;
+        let fresh = self.data(cursors).values_mut().next()?;
+        let place = number_at(fresh, FRESH_AT);
+        fresh[FRESH_AT..FRESH_AT + 4].copy_from_slice(&(place + 1).to_ne_bytes());
+        self.data(flows).insert(place.to_ne_bytes().to_vec(), slot);
+        self.data(asked).insert(key.clone(), syn);
         Some(key)
     }
 
-    /// Returns the keys of a pinned map that begin with an interface's index.
-    pub fn ports_in(&self, map: usize) -> BTreeSet<u32> {
-        let What::Map(map) = &self.objects[map].what else {
-            return BTreeSet::new();
+    /// Removes the flows of ports that are gone or whose flows are to be forgotten, if this program is
+    /// the one that does so. No flow has had a segment.
+    pub(crate) fn run(&mut self, program: usize) {
+        if !matches!(&self.objects[program].what, What::Program { name, .. } if name == COLLECT) {
+            return;
+        }
+        let maps = (self.map_of(program, FLOWS), self.map_of(program, PORTS));
+        let (Some((flows, _)), Some((_, ports))) = maps else {
+            return;
         };
-        let first = |key: &Vec<u8>| u32::from_ne_bytes(key[..4].try_into().expect("four bytes"));
-        map.data.keys().map(first).collect()
+        let keeps = |state: &Vec<u8>| state.ends_with(&[0; 8]);
+        let kept = ports.data.iter().filter(|(_, state)| keeps(state));
+        let kept: BTreeSet<u32> = kept.map(|(key, _)| number_at(key, 0)).collect();
+        self.data(flows)
+            .retain(|_, slot| kept.contains(&number_at(slot, KEY_AT)));
     }
+
+    /// Returns the ports that a pinned map's entries are of.
+    pub fn ports_in(&self, map: usize) -> BTreeSet<u32> {
+        match &self.objects[map].what {
+            What::Map(map) if map.name == FLOWS => {
+                let slots = map.data.values();
+                slots.map(|slot| number_at(slot, KEY_AT)).collect()
+            }
+            What::Map(map) => map.data.keys().map(|key| number_at(key, 0)).collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
+/// Returns the number at this place of a key or a value.
+fn number_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
 impl What {

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use libbpf_rs::{MapCore, MapFlags};
 use uc_core::Flow;
 
-use crate::batch::{for_each, keys};
+use crate::batch::{first, keys};
 use crate::bytes::{number, read};
 use crate::error::PortError;
-use crate::layout::{uc_key, uc_slot};
+use crate::layout::{uc_cursor, uc_key, uc_slot};
 use crate::programs::Programs;
 
 /// One flow of the table.
@@ -49,6 +49,9 @@ impl FlowView {
 }
 
 const READ: &str = "read the flow table";
+
+/// How often the table is searched for the flows of a port that is gone.
+const SEARCHES: u32 = 3;
 
 const KEY_BYTES: usize = size_of::<uc_key>();
 
@@ -92,28 +95,19 @@ pub(crate) fn ends(key: &uc_key) -> (SocketAddr, SocketAddr) {
     )
 }
 
-fn view(key: &[u8], value: &[u8]) -> Option<FlowView> {
-    if key.len() != KEY_BYTES {
-        return None;
-    }
-    let socket = |address: usize, port: usize| {
-        let octets: [u8; 16] = key[address..address + 16].try_into().ok()?;
-        let port = u16::from_be_bytes(key[port..port + 2].try_into().ok()?);
-        Some(SocketAddr::new(
-            IpAddr::V6(Ipv6Addr::from(octets)).to_canonical(),
-            port,
-        ))
-    };
+/// Decodes the slot of a place; `None` if the place has no flow.
+fn view(place: u32, value: &[u8]) -> Option<FlowView> {
     let slot: uc_slot = read(value)?;
-    Some(FlowView {
-        ifindex: u32::from_ne_bytes(key[0..4].try_into().ok()?),
-        guest: socket(8, 4)?,
-        remote: socket(24, 6)?,
+    let (guest, remote) = ends(&slot.key);
+    (slot.key.ifindex != 0).then(|| FlowView {
+        ifindex: slot.key.ifindex,
+        guest,
+        remote,
         state: slot.flow,
         rule: slot.rule.into(),
         rule_number: slot.rule_number,
         generation: slot.generation,
-        place: slot.place,
+        place,
     })
 }
 
@@ -130,8 +124,12 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal.
     pub fn each_flow(&self, mut see: impl FnMut(FlowView)) -> Result<(), PortError> {
-        for_each(&self.maps.flows, READ, |key, value| {
-            if let Some(flow) = view(key, value) {
+        let cursor = self.maps.cursors.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let cursor = cursor.map_err(|error| PortError::from_libbpf(READ, &error))?;
+        let fresh = cursor.and_then(|value| read::<uc_cursor>(&value));
+        let taken = fresh.map_or(0, |cursor| cursor.fresh);
+        first(&self.maps.flows, taken, READ, |place, value| {
+            if let Some(flow) = view(place, value) {
                 see(flow);
             }
         })
@@ -152,12 +150,15 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal.
     pub fn flow_of(&self, key: &[u8]) -> Result<Option<FlowView>, PortError> {
-        let value = self
-            .maps
-            .flows
-            .lookup(key, MapFlags::ANY)
-            .map_err(|error| PortError::from_libbpf(READ, &error))?;
-        Ok(value.and_then(|value| view(key, &value)))
+        for place in self.places_of(key)? {
+            let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::ANY);
+            let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
+            let has = |flow: &FlowView| key_bytes(flow.ifindex, flow.guest, flow.remote) == key;
+            if let Some(flow) = value.and_then(|value| view(place, &value)).filter(has) {
+                return Ok(Some(flow));
+            }
+        }
+        Ok(None)
     }
 
     /// Deletes a port's flows. For tests, and for a port that is detached for good.
@@ -165,32 +166,27 @@ impl Programs {
         self.forget_flows_of(&BTreeSet::from([ifindex]))
     }
 
-    /// Deletes the flows of many ports, in one walk through the table.
+    /// Deletes the flows of many ports. The programs' own search does so, since only they can tell
+    /// whether a place still has the flow; searches of others at the same time may make it miss some.
     pub(crate) fn forget_flows_of(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
         let is_theirs = |key: &Vec<u8>| port_of(key).is_some_and(|port| ports.contains(&port));
-        let mut deleted = false;
-        // Collects all keys first: a walk restarts if its current key is deleted.
-        let keys = keys(&self.maps.flows, "empty the flow table")?;
-        for key in keys.into_iter().filter(is_theirs) {
-            let value = self.maps.flows.lookup(&key, MapFlags::ANY);
-            let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
-            if let Some(slot) = value.and_then(|value| read::<uc_slot>(&value)) {
-                self.forget_member(slot.place)?;
+        ports
+            .iter()
+            .try_for_each(|&port| self.forget_until_now(port))?;
+        for _ in 0..SEARCHES {
+            let mut places = Vec::new();
+            self.each_flow(|flow| {
+                places.extend(ports.contains(&flow.ifindex).then_some(flow.place))
+            })?;
+            if places.is_empty() {
+                break;
             }
-            match self.maps.flows.delete(&key) {
-                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    return Err(PortError::from_libbpf("empty the flow table", &error));
-                }
-                _ => deleted = true,
-            }
-        }
-        self.forget_asked_of(&is_theirs)?;
-        ports.iter().try_for_each(|&port| self.set_flows(port, 0))?;
-        // frees the places of the deleted flows
-        if deleted {
+            places
+                .into_iter()
+                .try_for_each(|place| self.forget_member(place))?;
             self.collect_idle()?;
         }
-        Ok(())
+        self.forget_asked_of(&is_theirs)
     }
 
     /// Deletes the peers' SYNs that guests have not answered, by their key.
@@ -213,8 +209,11 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal.
     pub(crate) fn ports_of_flows(&self) -> Result<BTreeSet<u32>, PortError> {
-        let keys = keys(&self.maps.flows, READ)?;
-        Ok(keys.iter().filter_map(|key| port_of(key)).collect())
+        let mut ports = BTreeSet::new();
+        self.each_flow(|flow| {
+            ports.insert(flow.ifindex);
+        })?;
+        Ok(ports)
     }
 }
 

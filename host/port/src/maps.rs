@@ -31,7 +31,8 @@ macro_rules! maps {
 
 maps!(
     flows,
-    places,
+    buckets,
+    secrets,
     vacant,
     cursors,
     asked,

@@ -142,17 +142,16 @@ impl Programs {
         self.clear_counts(state.number)
     }
 
-    /// Sets a port's flow count, after user space has deleted flows from the table.
-    pub(crate) fn set_flows(&self, ifindex: u32, flows: u32) -> Result<(), PortError> {
+    /// Makes the flows that a port has now stale.
+    pub(crate) fn forget_until_now(&self, ifindex: u32) -> Result<(), PortError> {
         let key = ifindex.to_ne_bytes();
         let failed =
-            |error| PortError::from_libbpf(format!("count port {ifindex}'s flows"), &error);
+            |error| PortError::from_libbpf(format!("forget port {ifindex}'s flows"), &error);
         let Some(state) = self.port_state(&key).map_err(failed)? else {
             return Ok(());
         };
         let state = uc_port_state {
-            flows,
-            half_open: 0,
+            forget_ns: now_ns(),
             ..state
         };
         let flags = MapFlags::EXIST | MapFlags::LOCK;

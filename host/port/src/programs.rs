@@ -11,14 +11,17 @@ use zerocopy::IntoBytes;
 use crate::bytes::read;
 use crate::direction::Direction;
 use crate::error::PortError;
-use crate::layout::{UC_HALF_OPEN_PART, uc_cursor};
+use crate::index;
+use crate::layout::{
+    UC_BUCKETS_PART, UC_HALF_OPEN_PART, uc_asking, uc_bucket, uc_cursor, uc_key, uc_slot, uc_turn,
+};
 use crate::loaded::Loaded;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::object::{ProgramObject, laws_of};
 
 /// Maps with an entry for each flow.
-const PER_FLOW: [&str; 4] = ["flows", "places", "vacant", "members"];
+const PER_FLOW: [&str; 3] = ["flows", "vacant", "members"];
 
 /// The peers' SYNs that wait for the guests' answers have room for the flow table's capacity divided
 /// by this.
@@ -26,6 +29,19 @@ const ASKED_PART: u32 = 4;
 
 /// Minimum room for the peers' SYNs: each CPU holds up to 128 entries of such a map for itself.
 const ASKED_LEAST: u32 = 1024;
+
+/// Bytes of a hash map's bucket, and of an element besides its key and value, in the kernel.
+const HASH_BUCKET: usize = 16;
+const HASH_ELEMENT: usize = 48;
+
+/// Kernel memory of a flow in bytes, without its events, its group, and the rounding of hash maps'
+/// buckets to a power of two.
+pub const FLOW_BYTES: usize = size_of::<uc_slot>()
+    + 2 * size_of::<uc_bucket>() / UC_BUCKETS_PART as usize
+    + size_of::<u32>() // in `vacant`
+    + size_of::<uc_turn>() / UC_HALF_OPEN_PART as usize
+    + (HASH_BUCKET + HASH_ELEMENT + size_of::<uc_key>() + size_of::<uc_asking>()) / ASKED_PART as usize
+    + HASH_BUCKET; // of `members`
 
 /// Programs that a port's two may tail-call, in the order of `enum uc_callee`.
 const TAIL_CALLS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
@@ -77,6 +93,9 @@ impl Programs {
             if PER_FLOW.map(OsStr::new).contains(&map.name()) {
                 map.set_max_entries(flows_max.max(1))?;
             }
+            if map.name() == OsStr::new("buckets") {
+                map.set_max_entries(2 * index::pairs(flows_max))?;
+            }
             if map.name() == OsStr::new("turns") {
                 map.set_max_entries((flows_max / UC_HALF_OPEN_PART).max(1))?;
             }
@@ -107,17 +126,22 @@ impl Programs {
         Ok(Programs { code, maps })
     }
 
-    /// Writes the capacity of the flow table and the layout of the maps into the maps.
+    /// Writes the capacity of the flow table, the layout of the maps and a new secret into the maps.
     fn set_up(&self, places: u32) -> Result<(), PortError> {
         let cursor = uc_cursor {
             places,
             layout: LAYOUT,
             ..uc_cursor::default()
         };
-        self.maps
-            .cursors
-            .update(&0u32.to_ne_bytes(), cursor.as_bytes(), MapFlags::ANY)
-            .map_err(|error| PortError::from_libbpf("set up the flow table", &error))?;
+        let failed = |error| PortError::from_libbpf(SET_UP, &error);
+        let secret = index::draw(places)?;
+        for (map, value) in [
+            (&self.maps.cursors, cursor.as_bytes()),
+            (&self.maps.secrets, secret.as_bytes()),
+        ] {
+            map.update(&0u32.to_ne_bytes(), value, MapFlags::ANY)
+                .map_err(failed)?;
+        }
         self.begin_plans()
     }
 
@@ -246,6 +270,7 @@ pub(crate) fn laws_in(map: &MapHandle) -> Vec<LawRow> {
 pub(crate) const LAWS: &str = "laws";
 
 const LOAD: &str = "load the port programs";
+pub(crate) const SET_UP: &str = "set up the flow table";
 
 /// Returns whether these maps have the layout of this build.
 pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {

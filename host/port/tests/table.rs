@@ -55,6 +55,10 @@ fn live_a_full_table_passes_new_flows_unchanged_and_evicts_no_live_one() {
     assert_eq!(programs.flows().unwrap().len(), live.len());
 }
 
+/// Where a slot has its key, and in it the guest's port.
+const KEY: usize = 8;
+const PORT: usize = KEY + 4;
+
 /// Programs pinned in a BPF file system that only this thread sees and that ends with it.
 struct Pinned {
     folder: PathBuf,
@@ -70,36 +74,44 @@ impl Pinned {
         Some(Pinned { folder, programs })
     }
 
-    fn flows(&self) -> MapHandle {
+    fn map(&self, name: &str) -> MapHandle {
         let entries = std::fs::read_dir(&self.folder).unwrap();
         let maps = entries
             .map(|entry| entry.unwrap().path())
             .find(|path| path.to_string_lossy().contains("/maps-"))
             .expect("a folder of maps");
-        MapHandle::from_pinned_path(maps.join("flows")).unwrap()
+        MapHandle::from_pinned_path(maps.join(name)).unwrap()
     }
 
-    /// Returns the bytes of the key and the slot of the flow with this guest port.
-    fn slot(&self, port: u16) -> (Vec<u8>, Vec<u8>) {
-        let flows = self.flows();
-        let key = flows
-            .keys()
-            .find(|key| key[4..6] == port.to_be_bytes())
-            .expect("a flow of this port");
-        let slot = flows.lookup(&key, MapFlags::ANY).unwrap().unwrap();
-        (key, slot)
+    /// Returns the place and the slot of the flow with this guest port.
+    fn slot(&self, port: u16) -> (u32, Vec<u8>) {
+        let flows = self.map("flows");
+        let slot = |place: u32| flows.lookup(&place.to_ne_bytes(), MapFlags::ANY);
+        (0..flows.max_entries())
+            .map(|place| (place, slot(place).unwrap().unwrap()))
+            .find(|(_, slot)| {
+                slot[KEY..KEY + 4] != [0; 4] && slot[PORT..PORT + 2] == port.to_be_bytes()
+            })
+            .expect("a flow of this port")
+    }
+
+    fn write(&self, place: u32, slot: &[u8]) {
+        let flows = self.map("flows");
+        flows
+            .update(&place.to_ne_bytes(), slot, MapFlags::LOCK)
+            .unwrap();
     }
 
     /// Makes a flow look as if its last segment had passed `idle_ns` ago.
     fn age(&self, port: u16, idle_ns: u64) {
-        let (key, mut value) = self.slot(port);
+        let (place, mut value) = self.slot(port);
         let seen_ns = now_ns()
             .checked_sub(idle_ns)
             .expect("a machine up for so long");
         // The flow is the last field of a slot.
         let at = value.len() - size_of::<Flow>() + std::mem::offset_of!(Flow, seen_ns);
         value[at..at + 8].copy_from_slice(&seen_ns.to_ne_bytes());
-        self.flows().update(&key, &value, MapFlags::EXIST).unwrap();
+        self.write(place, &value);
     }
 }
 
@@ -110,8 +122,8 @@ fn locked(slot: &[u8]) -> [&[u8]; 2] {
     [&slot[..flow - 4], &slot[flow..]]
 }
 
-/// A pointer shows such a slot if another CPU deleted the flow after the lookup and its element was
-/// reused.
+/// A pointer shows such a slot if another CPU removed the flow after the lookup and its place was taken
+/// again.
 #[test]
 fn live_a_slot_reused_by_another_flow_is_ignored_and_unchanged() {
     let Some(pinned) = Pinned::new(FLOWS_MAX) else {
@@ -121,10 +133,9 @@ fn live_a_slot_reused_by_another_flow_is_ignored_and_unchanged() {
     programs.set_plan(IFINDEX, &filling()).unwrap();
     connect(programs, 1);
     connect(programs, 2);
-    let (key, _) = pinned.slot(1);
+    let (place, _) = pinned.slot(1);
     let (_, others) = pinned.slot(2);
-    let flows = pinned.flows();
-    flows.update(&key, &others, MapFlags::EXIST).unwrap();
+    pinned.write(place, &others);
 
     let sent = segment(consts::FROM_GUEST, consts::ACK | consts::CWR);
     let came = segment(consts::TO_GUEST, consts::ACK | consts::ECE);
@@ -134,10 +145,11 @@ fn live_a_slot_reused_by_another_flow_is_ignored_and_unchanged() {
             (Reason::NO_HANDSHAKE, false)
         );
     }
-    // The key still exists, unlike in the race itself: so there is no free entry to open it in.
+    // The key still has its entry, unlike in the race itself: so it gets no other.
     assert_eq!(syn(programs, 1), (reason("table_full"), false));
-    let after = flows.lookup(&key, MapFlags::ANY).unwrap().unwrap();
-    assert_eq!(locked(&after), locked(&others));
+    let flows = pinned.map("flows");
+    let after = flows.lookup(&place.to_ne_bytes(), MapFlags::ANY);
+    assert_eq!(locked(&after.unwrap().unwrap()), locked(&others));
     assert_eq!(
         pass(programs, 2, &sent, 0).0,
         Reason::TRANSLATED,
