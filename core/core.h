@@ -44,7 +44,7 @@ static __always_inline __u8 uc_writes(const struct uc_flow *flow)
 
 /* Updates the shadow for a segment of the guest in an established flow. Returns what the segment
  * is. */
-static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
+static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struct uc_annex *annex,
 						     const struct uc_segment *segment, __u64 now_ns)
 {
 	__u32 wire_bytes = uc_wire_bytes(flow, segment);
@@ -57,11 +57,11 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 	if (!uc_flight_bytes(flow) && flow->sent_ns)
 		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
 	uc_note_overrun(flow, segment);
-	sent = uc_track_sent(flow, segment, now_ns);
+	sent = uc_track_sent(flow, annex, segment, now_ns);
 	if (sent != UC_SENT_NOTHING)
-		uc_law_sent(flow, sent, segments, idle_us);
+		uc_law_sent(flow, annex, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
-		uc_coupled_sent(flow, sent);
+		uc_coupled_sent(flow, annex, sent);
 	/* The guest still uses this connection: the RST seen did not end it, and its stored SYN
 	 * opened no new one, or it would wait for the answer. */
 	flow->bits &= ~(UC_FLOW_RESET | UC_FLOW_GUEST_ASKED);
@@ -70,10 +70,11 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 
 /* Translates a segment of the guest: updates the shadow, and sets the ECN fields for the network.
  */
-static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_segment *segment,
-					  __u64 now_ns, struct uc_edit *edit)
+static __always_inline void uc_from_guest(struct uc_flow *flow, struct uc_annex *annex,
+					  const struct uc_segment *segment, __u64 now_ns,
+					  struct uc_edit *edit)
 {
-	enum uc_sent sent = uc_sent_by_guest(flow, segment, now_ns);
+	enum uc_sent sent = uc_sent_by_guest(flow, annex, segment, now_ns);
 	__u8 owed = 0;
 
 	flow->seen_ns = now_ns;
@@ -158,12 +159,12 @@ static __always_inline void uc_tell_edge(const struct uc_flow *flow,
  * may have completed a later ACK meanwhile; then this one repeats that ACK's right edge, since the
  * guest may receive it first.
  */
-static __always_inline void uc_tell_share(struct uc_flow *flow, const struct uc_segment *segment,
-					  __u8 awaits, const struct uc_ccc_answer *answer,
-					  struct uc_edit *edit)
+static __always_inline void uc_tell_share(struct uc_flow *flow, struct uc_annex *annex,
+					  const struct uc_segment *segment, __u8 awaits,
+					  const struct uc_ccc_answer *answer, struct uc_edit *edit)
 {
 	if (answer)
-		uc_coupled_obey(flow, answer);
+		uc_coupled_obey(flow, annex, answer);
 	if (segment->ack == flow->snd_una)
 		uc_tell(flow, segment, awaits & UC_AWAITS_DUPLICATE, edit);
 	else
@@ -172,7 +173,7 @@ static __always_inline void uc_tell_share(struct uc_flow *flow, const struct uc_
 
 /* Translates a segment to the guest in an established flow. Returns UC_TRANSLATED or UC_RESYNCED.
  */
-static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
+static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct uc_annex *annex,
 						  const struct uc_segment *segment, __u64 now_ns,
 						  struct uc_edit *edit)
 {
@@ -192,12 +193,12 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 		flow->bits |= UC_FLOW_FIN_PEER;
 
 	if (flow->bits & UC_FLOW_UNSURE)
-		uc_make_sure(flow, segment->ack);
+		uc_make_sure(flow, annex, segment->ack);
 	reason = uc_catch_up(flow, segment->ack) ? UC_RESYNCED : UC_TRANSLATED;
-	if (flow->bits & UC_FLOW_BLIND && uc_go_back(flow, segment->ack))
+	if (flow->bits & UC_FLOW_BLIND && uc_go_back(flow, annex, segment->ack))
 		reason = UC_RESYNCED;
 	uc_merge(reason, now_ns);
-	ack = uc_track_ack(flow, segment, now_ns);
+	ack = uc_track_ack(flow, annex, segment, now_ns);
 	if (ack.old) {
 		if (uc_writes(flow))
 			uc_tell_edge(flow, segment, edit);
@@ -206,8 +207,8 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 	/* An acceptable ACK proves that the peer got the SYN or SYN-ACK: an off-path attacker
 	 * cannot guess the ISN (RFC 9293 §3.4.1). */
 	flow->bits |= UC_FLOW_ANSWERED;
-	uc_law_ack(flow, &ack);
-	if (!uc_is_coupled(flow) || !uc_coupled_ack(flow, &ack))
+	uc_law_ack(flow, annex, &ack);
+	if (!uc_is_coupled(flow) || !uc_coupled_ack(flow, annex, &ack))
 		uc_tell(flow, segment, ack.duplicate, edit);
 	return reason;
 }
@@ -259,7 +260,7 @@ uc_reset(struct uc_flow *flow, const struct uc_segment *segment, __u64 now_ns, s
 
 /* Lets the flow go on from a segment of the guest beyond what the port knows of it, or not.
  * Returns UC_TRANSLATED, UC_RESYNCED (it has gone on), or UC_BEYOND_EDGE: drop the segment. */
-static __always_inline enum uc_reason uc_keep_up(struct uc_flow *flow,
+static __always_inline enum uc_reason uc_keep_up(struct uc_flow *flow, struct uc_annex *annex,
 						 const struct uc_segment *segment, __u64 now_ns)
 {
 	__u8 beyond = !uc_is_unguarded(flow, segment) && uc_is_beyond(flow, segment);
@@ -267,7 +268,7 @@ static __always_inline enum uc_reason uc_keep_up(struct uc_flow *flow,
 	if (!beyond && !uc_is_far(flow, segment))
 		return UC_TRANSLATED;
 	if (uc_may_go_on(flow, segment, now_ns)) {
-		uc_go_on(flow, segment->seq);
+		uc_go_on(flow, annex, segment->seq);
 		return UC_RESYNCED;
 	}
 	return beyond ? UC_BEYOND_EDGE : UC_TRANSLATED;
@@ -276,6 +277,7 @@ static __always_inline enum uc_reason uc_keep_up(struct uc_flow *flow,
 /* Translates a segment of a known flow after its handshake's: neither a SYN nor a SYN-ACK. Returns
  * as uc_translate(), but never asks to remove the flow. */
 static __always_inline enum uc_reason uc_translate_later(struct uc_flow *flow,
+							 struct uc_annex *annex,
 							 const struct uc_segment *segment,
 							 __u64 now_ns, struct uc_edit *edit)
 {
@@ -287,15 +289,15 @@ static __always_inline enum uc_reason uc_translate_later(struct uc_flow *flow,
 	if (flow->stage != UC_TRANSLATING)
 		return uc_too_early(flow, segment, now_ns);
 	if (segment->direction == UC_FROM_GUEST) {
-		reason = uc_keep_up(flow, segment, now_ns);
+		reason = uc_keep_up(flow, annex, segment, now_ns);
 		uc_merge(reason, now_ns);
 		if (uc_drops(reason))
 			return reason;
-		uc_from_guest(flow, segment, now_ns, edit);
+		uc_from_guest(flow, annex, segment, now_ns, edit);
 	} else {
 		if (uc_is_unechoed(flow, segment))
 			return UC_UNECHOED;
-		reason = uc_to_guest(flow, segment, now_ns, edit);
+		reason = uc_to_guest(flow, annex, segment, now_ns, edit);
 	}
 	return reason == UC_TRANSLATED && flow->bits & UC_FLOW_HELD ? UC_HELD : reason;
 }
@@ -306,13 +308,13 @@ static __always_inline enum uc_reason uc_translate_later(struct uc_flow *flow,
  * the flow. A reason of uc_drops(): drop the segment, which has changed nothing in the flow. Any
  * other reason: write the edit, remove the flow.
  */
-static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
+static __always_inline enum uc_reason uc_translate(struct uc_flow *flow, struct uc_annex *annex,
 						   const struct uc_segment *segment, __u64 now_ns,
 						   struct uc_edit *edit)
 {
 	if ((segment->flags & (UC_SYN | UC_RST)) == UC_SYN)
-		return uc_answer(flow, segment, now_ns, edit);
-	return uc_translate_later(flow, segment, now_ns, edit);
+		return uc_answer(flow, annex, segment, now_ns, edit);
+	return uc_translate_later(flow, annex, segment, now_ns, edit);
 }
 
 /*
@@ -321,7 +323,8 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
  * on at the number that the peer acknowledges. Returns UC_HELD: enter the flow. A reason of
  * uc_drops(): drop the segment. UC_NO_HANDSHAKE: pass it.
  */
-static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, const struct uc_policy *policy,
+static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, struct uc_annex *annex,
+					       const struct uc_policy *policy,
 					       const struct uc_segment *segment, __u64 now_ns,
 					       struct uc_edit *edit)
 {
@@ -332,7 +335,7 @@ static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, const struc
 		return UC_STRICT_NO_HANDSHAKE;
 	if (!segment->payload_bytes)
 		return UC_NO_HANDSHAKE;
-	uc_begin(flow, policy, segment, 1, 0, now_ns);
+	uc_begin(flow, annex, policy, segment, 1, 0, now_ns);
 	flow->bits = UC_FLOW_UNSURE | UC_FLOW_HELD | UC_FLOW_ADOPTED;
 	flow->wscale = 0; /* unknown: options are those of SYNs */
 	flow->mss_agreed_bytes = UC_MSS_ADOPTED_BYTES;
@@ -342,7 +345,7 @@ static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, const struc
 	flow->echoed_ack = segment->ack;
 	flow->peer_nxt = segment->ack;
 	flow->peer_window = UC_UNSCALED_MAX;
-	uc_start(flow);
+	uc_start(flow, annex);
 	uc_hold_flow(flow, flow->snd_una);
 	if (uc_is_beyond(flow, segment))
 		return UC_BEYOND_EDGE;

@@ -81,13 +81,13 @@ struct uc_prr {
 struct uc_reno {
 	__u32 cwnd;
 	__u32 ssthresh;
-	__u32 acked;       /* towards the next step of congestion avoidance */
-	__u32 recover;     /* RFC 6582; profile `linux`: the end of any reduction */
-	__u32 reduced_seq; /* profile `rfc`: ECE up to this sequence number was answered */
+	__u32 acked;   /* towards the next step of congestion avoidance */
+	__u32 recover; /* RFC 6582; profile `linux`: the end of any reduction */
+	/* where cwnd counts bytes: ECE up to this sequence number was answered; where it counts
+	 * segments: the largest flight of the window that ends at usage_seq */
+	__u32 reduced_seq;
 	struct uc_prr prr;
-	/* congestion window validation: profile `linux`, and flows that share a window */
-	__u32 max_flight; /* of the window that ends at usage_seq, in cwnd's unit */
-	__u32 usage_seq;
+	__u32 usage_seq; /* congestion window validation */
 };
 
 /* The variables of RFC 8257 §3.3; α in 1/2^30. */
@@ -120,6 +120,7 @@ struct uc_coupled {
 	__u32 acked_bytes;  /* acknowledged since the last report */
 	__u32 events;       /* losses and cuts that were reported */
 	struct uc_ccc_segments segments;
+	__u32 max_flight; /* where cwnd counts bytes: of the window that ends at usage_seq */
 };
 
 struct uc_flow {
@@ -172,19 +173,37 @@ struct uc_flow {
 	__u8 guest_window; /* the largest that the guest has advertised: acceptable.h */
 	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
 		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
-	struct uc_policy policy;
+	struct uc_policy policy; /* its end, from the targets on, may store a SYN: reopen.h */
+	/* The platform's: with an annex, where that is; otherwise room for a SYN, as is the next.
+	 */
+	__u32 annex_at;
+	__u32 rest_of_syn;
+	__u32 seen; /* the platform's, for what it records of the flow */
+};
 
-	/* Last: a law that uses neither never touches their cache line. */
+/*
+ * What only some flows have (uc_has_annex()), so that the others need no memory for it. The
+ * platform passes it to the core with its flow. With a flow that has none it may pass the flow's
+ * own memory: the core writes it only where it writes the whole flow after it.
+ */
+struct uc_annex {
 	struct uc_delay delay; /* the far room: of law `delay`, or of any law with UC_FAR */
 	struct uc_coupled coupled;
+} __attribute__((may_alias));
+
+/* A flow with its annex, for platforms that keep them together. */
+struct uc_whole {
+	struct uc_flow flow;
+	struct uc_annex annex;
 };
 
 /*
  * Two rooms of fixed size for a law's own state. A law without trait UC_FAR has the near room, a
- * law with it the far one, in which the timers of track.h come first if it has trait UC_TIMED. The
- * room that the law leaves keeps a SYN (reopen.h). A law from outside the tree reads its room as a
- * struct of its own, declared __attribute__((may_alias)) and held against the size by a static
- * assertion. Its parameters may use any field of uc_policy that no other parameter of it uses.
+ * law with it the far one, in which the timers of track.h come first if it has trait UC_TIMED. A
+ * law from outside the tree reads its room as a struct of its own, declared
+ * __attribute__((may_alias)) and held against the size by a static assertion. Its parameters may
+ * use any field of uc_policy that no other parameter of it uses; the targets only with UC_FAR,
+ * since a SYN may be stored there (reopen.h).
  */
 #define UC_NEAR_BYTES 16
 #define UC_FAR_BYTES  40
@@ -194,9 +213,10 @@ _Static_assert(sizeof(struct uc_delay) == UC_FAR_BYTES, "the size of the far roo
 _Static_assert(sizeof(struct uc_policy) == 20, "the size of a policy is fixed");
 _Static_assert(sizeof(struct uc_segment) == 24,
 	       "the contract with the platforms: size of uc_segment");
-_Static_assert(__builtin_offsetof(struct uc_flow, delay) <= 192,
-	       "what every law needs must stay within three cache lines");
-_Static_assert(sizeof(struct uc_flow) <= 256, "a flow must stay within four cache lines");
+_Static_assert(sizeof(struct uc_flow) == 200,
+	       "a flow and 56 bytes of its platform must fill four cache lines");
+_Static_assert(sizeof(struct uc_annex) <= sizeof(struct uc_flow),
+	       "an annex must fit into the place of a flow");
 
 /* Returns for how many segments the last advertised window had room; 15: for so many or more. */
 static __always_inline __u32 uc_offered_segments(const struct uc_flow *flow)
@@ -222,9 +242,9 @@ static __always_inline void *uc_near(struct uc_flow *flow)
 }
 
 /* Returns the far room, UC_FAR_BYTES of zeroes in a new flow. */
-static __always_inline void *uc_far(struct uc_flow *flow)
+static __always_inline void *uc_far(struct uc_annex *annex)
 {
-	return &flow->delay;
+	return &annex->delay;
 }
 
 /* Returns the near room for reading. */
@@ -233,10 +253,24 @@ static __always_inline const void *uc_near_read(const struct uc_flow *flow)
 	return &flow->dctcp;
 }
 
-/* Returns the far room for reading. */
-static __always_inline const void *uc_far_read(const struct uc_flow *flow)
+/* Returns 1 if the flow shares a window. An observed flow does not: its port writes no window. */
+static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
 {
-	return &flow->delay;
+	return (uc_law_has(flow->policy.law, UC_GROUPED) || flow->share) &&
+	       !uc_observes(&flow->policy);
+}
+
+/* Returns 1 if flows of a policy have an annex; `share`: as uc_flow has it. */
+static __always_inline __u8 uc_needs_annex(const struct uc_policy *policy, __u8 share)
+{
+	return uc_law_has(policy->law, UC_FAR) |
+	       ((uc_law_has(policy->law, UC_GROUPED) | !!share) & !uc_observes(policy));
+}
+
+/* Returns 1 if the flow has an annex. */
+static __always_inline __u8 uc_has_annex(const struct uc_flow *flow)
+{
+	return uc_needs_annex(&flow->policy, flow->share);
 }
 
 /* Returns 1 if the host has seen the end of the connection: a reset, or a FIN of both ends. */

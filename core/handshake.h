@@ -31,13 +31,15 @@
 
 /* Initializes the flow from the SYN that opens it; the platform sets `share` afterwards. `syns`:
  * number of the guest's SYNs so far, with this one; `asked`: an earlier one asked for ECN. */
-static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_policy *policy,
-				     const struct uc_segment *syn, __u8 syns, __u8 asked,
-				     __u64 now_ns)
+static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *annex,
+				     const struct uc_policy *policy, const struct uc_segment *syn,
+				     __u8 syns, __u8 asked, __u64 now_ns)
 {
 	__u8 from_guest = syn->direction == UC_FROM_GUEST, offered;
-	struct uc_flow fresh = {};
+	struct uc_annex empty = {};
+	struct uc_flow fresh = {.seen = flow->seen};
 
+	*annex = empty;
 	*flow = fresh;
 	flow->policy = *policy;
 	flow->seen_ns = now_ns;
@@ -69,7 +71,7 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 }
 
 /* Handles a SYN of the guest while its earlier SYN waits for an answer. Returns as uc_open(). */
-static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow,
+static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow, struct uc_annex *annex,
 						   const struct uc_policy *policy,
 						   const struct uc_segment *syn, __u64 now_ns,
 						   struct uc_edit *edit)
@@ -82,7 +84,7 @@ static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow,
 		flow->bits |= unsure;
 		return UC_NO_HANDSHAKE;
 	}
-	uc_begin(flow, policy, syn, syns, asked, now_ns);
+	uc_begin(flow, annex, policy, syn, syns, asked, now_ns);
 	flow->bits |= unsure;
 	uc_edit_syn(policy, syns, syn, edit);
 	return UC_TRANSLATED;
@@ -94,7 +96,8 @@ static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow,
  * flow. A reason of uc_drops(): drop the segment, keep the flow if it was known. Any other reason:
  * there is no flow to keep.
  */
-static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct uc_policy *policy,
+static __always_inline enum uc_reason uc_open(struct uc_flow *flow, struct uc_annex *annex,
+					      const struct uc_policy *policy,
 					      const struct uc_segment *segment, __u64 now_ns,
 					      struct uc_edit *edit)
 {
@@ -107,15 +110,15 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	if (from_guest && uc_is_strict(policy) && uc_forbidden(&syn) != UC_TRANSLATED)
 		return uc_strict_reason(uc_forbidden(&syn));
 	if (uc_stays(flow, &syn, now_ns))
-		return uc_syn_into_live(flow, policy, &syn, now_ns, edit);
+		return uc_syn_into_live(flow, annex, policy, &syn, now_ns, edit);
 	if (from_guest && uc_waits(flow, now_ns) && uc_law_acts(policy->law))
-		return uc_open_more(flow, policy, &syn, now_ns, edit);
+		return uc_open_more(flow, annex, policy, &syn, now_ns, edit);
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED) {
 		*edit = uc_edit_none(segment);
 		return uc_verdict_of(uc_is_strict(policy), segment->direction, reason);
 	}
-	uc_begin(flow, policy, &syn, 1, 0, now_ns);
+	uc_begin(flow, annex, policy, &syn, 1, 0, now_ns);
 	uc_edit_syn(policy, 1, &syn, edit);
 	return UC_TRANSLATED;
 }
@@ -126,7 +129,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
  * flow has started again with that SYN, and the platform must do what it does after uc_open(). A
  * reason of uc_drops(): drop it, keep the flow. Any other reason: write the edit, remove the flow.
  */
-static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
+static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow, struct uc_annex *annex,
 						const struct uc_policy *policy,
 						const struct uc_segment *answer, __u64 now_ns,
 						struct uc_edit *edit)
@@ -137,13 +140,13 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 	__u8 syns;
 
 	*edit = uc_edit_none(answer);
-	if (!uc_answers_kept(flow, answer))
+	if (!uc_answers_kept(flow, annex, answer))
 		return UC_NO_HANDSHAKE;
 	/* strict mode will drop it */
 	if (uc_is_strict(policy) && answer->direction == UC_FROM_GUEST &&
 	    answer->options & UC_OPT_SIGNED)
 		return uc_strict_reason(UC_SIGNED);
-	syn = uc_kept_segment(flow);
+	syn = uc_kept_segment(flow, annex);
 	syn.blind = answer->blind;
 	uc_downgrade(policy, &syn);
 	reason = uc_unwanted(policy, &syn);
@@ -155,9 +158,9 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 			edit->flags &= ~(UC_ECE | UC_CWR);
 		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
 	}
-	since_us = (__u32)(now_ns / 1000) - uc_kept(flow)->at_us;
+	since_us = (__u32)(now_ns / 1000) - uc_kept(flow, annex)->at_us;
 	syns = syn.direction == UC_FROM_GUEST ? syn.window : 1;
-	uc_begin(flow, policy, &syn, syns, 0, now_ns);
+	uc_begin(flow, annex, policy, &syn, syns, 0, now_ns);
 	/* whether the guest's answer has reached the peer is still open */
 	if (syn.direction == UC_TO_GUEST)
 		flow->bits |= UC_FLOW_UNSURE;
@@ -168,18 +171,18 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 }
 
 /* Starts the law at SND.UNA. */
-static __always_inline void uc_start(struct uc_flow *flow)
+static __always_inline void uc_start(struct uc_flow *flow, struct uc_annex *annex)
 {
 	flow->stage = UC_TRANSLATING;
 	flow->bits &= ~UC_FLOW_RESENT;
 	flow->resent_end = flow->snd_una;
 	flow->runt_seq = flow->snd_una;
-	uc_law_open(flow);
+	uc_law_open(flow, annex);
 }
 
 /* Moves an unsure flow to the number that the peer acknowledges, and starts the law again if the
  * guest's data turn out to be elsewhere. */
-static __always_inline void uc_make_sure(struct uc_flow *flow, __u32 ack)
+static __always_inline void uc_make_sure(struct uc_flow *flow, struct uc_annex *annex, __u32 ack)
 {
 	__u32 moved = ack - flow->snd_una;
 
@@ -190,11 +193,12 @@ static __always_inline void uc_make_sure(struct uc_flow *flow, __u32 ack)
 	flow->snd_nxt = ack;
 	flow->edge += moved;
 	flow->furthest_edge += moved;
-	uc_start(flow);
+	uc_start(flow, annex);
 }
 
 /* Settles the flow's options from SYN and SYN-ACK, and starts the law. */
-static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segment *answer)
+static __always_inline void uc_agree(struct uc_flow *flow, struct uc_annex *annex,
+				     const struct uc_segment *answer)
 {
 	__u16 mss_bytes = uc_offered_mss_bytes(answer);
 	__u8 guest_wscale = answer->wscale;
@@ -225,7 +229,7 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	if ((!uc_agrees_to_ecn(answer) || answer->options & UC_OPT_AE) &&
 	    (uc_observes(&flow->policy) || answer->direction == UC_TO_GUEST))
 		flow->bits &= ~UC_FLOW_ECN;
-	uc_start(flow);
+	uc_start(flow, annex);
 }
 
 /* Returns whether one unit of the scaled window is more than a segment. Then no window can limit
@@ -263,6 +267,7 @@ static __always_inline __u8 uc_is_answered_by(const struct uc_flow *flow,
 /* Handles a SYN-ACK from the network. Any return but UC_TRANSLATED and UC_NO_HANDSHAKE: remove the
  * flow. */
 static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
+							 struct uc_annex *annex,
 							 const struct uc_segment *segment,
 							 __u64 now_ns, struct uc_edit *edit)
 {
@@ -290,7 +295,7 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		flow->peer_nxt = flow->echoed_ack;
 		flow->bits |= UC_FLOW_ANSWERED;
 		uc_echo_learn(flow, segment);
-		uc_agree(flow, segment);
+		uc_agree(flow, annex, segment);
 		/* the first round-trip time; not of a SYN that was sent twice (RFC 6298 §3) */
 		if (flow->syns == 1 && !(flow->bits & UC_FLOW_UNSURE))
 			uc_sample_rtt(flow, uc_since_ns(now_ns, flow->timed_ns));
@@ -316,8 +321,10 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 }
 
 /* Handles a SYN-ACK of the guest. Returns as uc_answer_to_guest(). */
-static __always_inline enum uc_reason
-uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
+static __always_inline enum uc_reason uc_answer_from_guest(struct uc_flow *flow,
+							   struct uc_annex *annex,
+							   const struct uc_segment *segment,
+							   struct uc_edit *edit)
 {
 	enum uc_reason reason = uc_forbidden(segment);
 	__u8 observe = uc_observes(&flow->policy), strict = uc_is_strict(&flow->policy);
@@ -350,7 +357,7 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 		if (segment->ack != flow->echoed_ack)
 			uc_give(flow, flow->edge);
 		flow->echoed_ack = segment->ack;
-		uc_agree(flow, segment);
+		uc_agree(flow, annex, segment);
 		reason = uc_hold_coarse(flow);
 		if (reason != UC_TRANSLATED)
 			return reason;
@@ -366,7 +373,7 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 }
 
 /* Handles a SYN-ACK of a known flow. Returns as uc_translate(). */
-static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
+static __always_inline enum uc_reason uc_answer(struct uc_flow *flow, struct uc_annex *annex,
 						const struct uc_segment *segment, __u64 now_ns,
 						struct uc_edit *edit)
 {
@@ -381,8 +388,8 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 				       UC_NO_HANDSHAKE);
 	} else {
 		edit->removed = uc_downgrade(&flow->policy, &answer);
-		reason = from_guest ? uc_answer_from_guest(flow, &answer, edit)
-				    : uc_answer_to_guest(flow, &answer, now_ns, edit);
+		reason = from_guest ? uc_answer_from_guest(flow, annex, &answer, edit)
+				    : uc_answer_to_guest(flow, annex, &answer, now_ns, edit);
 	}
 	if (from_guest && !uc_drops(reason))
 		flow->seen_ns = now_ns;
@@ -392,9 +399,10 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 /*
  * Begins a flow of the peer with its stored SYN, before uc_open() for a SYN of the guest on the
  * same ports: a simultaneous open, or a decoy. `flow` is zeroed. Returns 1 if it has begun, 0 if
- * policy forbids it; then it is still zeroed.
+ * policy forbids it; then it is still zeroed. The platform sets `share` at once.
  */
-static __always_inline __u8 uc_begin_asked(struct uc_flow *flow, const struct uc_policy *policy,
+static __always_inline __u8 uc_begin_asked(struct uc_flow *flow, struct uc_annex *annex,
+					   const struct uc_policy *policy,
 					   const struct uc_kept_syn *kept, __u64 now_ns)
 {
 	struct uc_segment syn = uc_unpack_syn(kept, UC_TO_GUEST);
@@ -402,7 +410,7 @@ static __always_inline __u8 uc_begin_asked(struct uc_flow *flow, const struct uc
 	uc_downgrade(policy, &syn);
 	if (uc_unwanted(policy, &syn) != UC_TRANSLATED)
 		return 0;
-	uc_begin(flow, policy, &syn, 1, 0, now_ns);
+	uc_begin(flow, annex, policy, &syn, 1, 0, now_ns);
 	return 1;
 }
 
@@ -412,9 +420,11 @@ static __always_inline __u8 uc_begin_asked(struct uc_flow *flow, const struct uc
  * zeroed. Returns as uc_open() and uc_answer() would have, one after the other; UC_NO_HANDSHAKE:
  * this SYN wasn't answered.
  */
-static __always_inline enum uc_reason
-uc_open_asked(struct uc_flow *flow, const struct uc_policy *policy, const struct uc_kept_syn *kept,
-	      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit)
+static __always_inline enum uc_reason uc_open_asked(struct uc_flow *flow, struct uc_annex *annex,
+						    const struct uc_policy *policy,
+						    const struct uc_kept_syn *kept,
+						    const struct uc_segment *answer, __u64 now_ns,
+						    struct uc_edit *edit)
 {
 	struct uc_segment syn = uc_unpack_syn(kept, UC_TO_GUEST);
 	enum uc_reason reason;
@@ -427,8 +437,8 @@ uc_open_asked(struct uc_flow *flow, const struct uc_policy *policy, const struct
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED)
 		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
-	uc_begin(flow, policy, &syn, 1, 0, now_ns);
-	return uc_answer(flow, answer, now_ns, edit);
+	uc_begin(flow, annex, policy, &syn, 1, 0, now_ns);
+	return uc_answer(flow, annex, answer, now_ns, edit);
 }
 
 #endif

@@ -67,7 +67,7 @@ static __always_inline __u8 uc_may_go_on(const struct uc_flow *flow,
 }
 
 /* Starts again at a sequence number of the guest, with no more than the flow had. */
-static __always_inline void uc_go_on(struct uc_flow *flow, __u32 seq)
+static __always_inline void uc_go_on(struct uc_flow *flow, struct uc_annex *annex, __u32 seq)
 {
 	struct uc_reno was = flow->reno;
 
@@ -82,7 +82,7 @@ static __always_inline void uc_go_on(struct uc_flow *flow, __u32 seq)
 			UC_FLOW_HOLE);
 	flow->bits |= UC_FLOW_BLIND;
 	flow->ca = UC_CA_OPEN;
-	uc_law_open(flow);
+	uc_law_open(flow, annex);
 	flow->reno.cwnd = uc_min(flow->reno.cwnd, was.cwnd);
 	flow->reno.ssthresh = was.ssthresh;
 	flow->reno.acked = 0;
@@ -90,12 +90,12 @@ static __always_inline void uc_go_on(struct uc_flow *flow, __u32 seq)
 
 /* Ends the time without ACKs. An ACK of less than where the flow has gone on returns it to that
  * ACK. Returns 1 if the ACK is one. */
-static __always_inline __u8 uc_go_back(struct uc_flow *flow, __u32 ack)
+static __always_inline __u8 uc_go_back(struct uc_flow *flow, struct uc_annex *annex, __u32 ack)
 {
 	__u8 less = uc_before(ack, flow->snd_una);
 
 	if (less)
-		uc_go_on(flow, ack);
+		uc_go_on(flow, annex, ack);
 	flow->bits &= ~UC_FLOW_BLIND;
 	return less;
 }

@@ -11,7 +11,9 @@
  * cause that: who answers the guest's SYN must know its sequence number, and only the guest
  * answers for itself.
  *
- * The SYN is stored in the room for a law's own state that the flow's law does not use (flow.h).
+ * The SYN is stored in room that the flow does not use (flow.h): a law with trait UC_FAR leaves the
+ * near room, a flow that shares its window the far one, and others the targets of the policy and
+ * what follows them.
  */
 #ifndef UC_REOPEN_H
 #define UC_REOPEN_H
@@ -33,13 +35,24 @@ struct uc_kept_syn {
 	__u8 rest; /* ECE and CWR where they stand in the flags, wscale << 2, the ECN codepoint */
 } __attribute__((may_alias));
 
-_Static_assert(sizeof(struct uc_kept_syn) <= UC_NEAR_BYTES &&
-		       sizeof(struct uc_kept_syn) <= UC_FAR_BYTES,
-	       "a SYN is kept in the room that the law leaves");
+/* Where flows without an annex keep a SYN. */
+#define UC_KEPT_AT                                                                                 \
+	(__builtin_offsetof(struct uc_flow, policy) +                                              \
+	 __builtin_offsetof(struct uc_policy, target_us))
 
-static __always_inline struct uc_kept_syn *uc_kept(struct uc_flow *flow)
+_Static_assert(sizeof(struct uc_kept_syn) <= UC_NEAR_BYTES &&
+		       sizeof(struct uc_kept_syn) <= UC_FAR_BYTES &&
+		       UC_KEPT_AT + sizeof(struct uc_kept_syn) ==
+			       __builtin_offsetof(struct uc_flow, seen),
+	       "a SYN is kept in room that the flow leaves");
+
+static __always_inline struct uc_kept_syn *uc_kept(struct uc_flow *flow, struct uc_annex *annex)
 {
-	return uc_law_has(flow->policy.law, UC_FAR) ? uc_near(flow) : uc_far(flow);
+	if (uc_law_has(flow->policy.law, UC_FAR))
+		return uc_near(flow);
+	if (uc_is_coupled(flow))
+		return uc_far(annex);
+	return (struct uc_kept_syn *)((__u8 *)flow + UC_KEPT_AT);
 }
 
 static __always_inline __u32 uc_asked_bit(__u8 from_guest)
@@ -90,11 +103,11 @@ static __always_inline __u8 uc_acknowledges_syn(const struct uc_kept_syn *kept,
 
 /* Stores the SYN in the flow, replacing any other. Returns how often the guest sent it, 1 to 255;
  * meaningless for the peer's. */
-static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, const struct uc_segment *syn,
-					 __u64 now_ns)
+static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, struct uc_annex *annex,
+					 const struct uc_segment *syn, __u64 now_ns)
 {
 	__u8 from_guest = syn->direction == UC_FROM_GUEST;
-	struct uc_kept_syn *kept = uc_kept(flow);
+	struct uc_kept_syn *kept = uc_kept(flow, annex);
 	__u8 again = flow->bits & uc_asked_bit(from_guest) && kept->seq == syn->seq;
 	/* of the guest's, the answer may be to any: one that made an offer was enough */
 	__u8 offered = from_guest && again ? kept->rest & (UC_ECE | UC_CWR) : 0;
@@ -112,9 +125,10 @@ static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, const struct uc_s
 }
 
 /* Returns the SYN that the flow stores. */
-static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow)
+static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow,
+							 struct uc_annex *annex)
 {
-	return uc_unpack_syn(uc_kept(flow),
+	return uc_unpack_syn(uc_kept(flow, annex),
 			     flow->bits & UC_FLOW_GUEST_ASKED ? UC_FROM_GUEST : UC_TO_GUEST);
 }
 
@@ -124,10 +138,11 @@ static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow)
  * a copy of the first SYN calls forth. That differs in a number, also if an end that keeps no state
  * of its answers (SYN cookies) has made another.
  */
-static __always_inline __u8 uc_answers_kept(struct uc_flow *flow, const struct uc_segment *answer)
+static __always_inline __u8 uc_answers_kept(struct uc_flow *flow, struct uc_annex *annex,
+					    const struct uc_segment *answer)
 {
 	__u8 from_guest = answer->direction == UC_FROM_GUEST;
-	const struct uc_kept_syn *kept = uc_kept(flow);
+	const struct uc_kept_syn *kept = uc_kept(flow, annex);
 
 	if (!(flow->bits & uc_asked_bit(!from_guest)))
 		return 0;
@@ -156,7 +171,7 @@ static __always_inline __u8 uc_stays(const struct uc_flow *flow, const struct uc
  * repetition of the first one: a guest to which that came without its offer of ECN, and which keeps
  * no state of its answers, must see this one without it, too.
  */
-static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow,
+static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow, struct uc_annex *annex,
 						       const struct uc_policy *policy,
 						       const struct uc_segment *syn, __u64 now_ns,
 						       struct uc_edit *edit)
@@ -164,7 +179,7 @@ static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow,
 	__u16 syns;
 
 	if (syn->direction == UC_FROM_GUEST) {
-		syns = uc_keep_syn(flow, syn, now_ns);
+		syns = uc_keep_syn(flow, annex, syn, now_ns);
 		if (uc_unwanted(policy, syn) != UC_TRANSLATED)
 			return UC_NO_HANDSHAKE;
 		uc_edit_syn(policy, syns, syn, edit);
@@ -173,7 +188,7 @@ static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow,
 	/* a guest that has asked waits for an answer and gives none, and what the network sends is
 	 * not to make the host forget its question */
 	if (!(flow->bits & UC_FLOW_GUEST_ASKED))
-		uc_keep_syn(flow, syn, now_ns);
+		uc_keep_syn(flow, annex, syn, now_ns);
 	if (!uc_translates_guest_ecn(&flow->policy) || syn->options & UC_OPT_AE)
 		return UC_NO_HANDSHAKE;
 	edit->flags &= ~(UC_ECE | UC_CWR);

@@ -201,31 +201,32 @@ static __always_inline __u8 uc_has_timers(const struct uc_flow *flow)
 }
 
 /* Stops all timers. */
-static __always_inline void uc_stop_timers(struct uc_flow *flow)
+static __always_inline void uc_stop_timers(struct uc_flow *flow, struct uc_annex *annex)
 {
 	for (int i = 0; i < UC_TIMERS; i++)
-		flow->delay.timers[i].end = flow->snd_una;
+		annex->delay.timers[i].end = flow->snd_una;
 }
 
 /* Starts a timer for new data that ends at SND.NXT, if the newest timer is far enough behind. */
-static __always_inline void uc_start_timer(struct uc_flow *flow, __u64 now_ns)
+static __always_inline void uc_start_timer(struct uc_flow *flow, struct uc_annex *annex,
+					   __u64 now_ns)
 {
 	__u32 newest = flow->snd_una, spacing_bytes = flow->reno.cwnd / UC_TIMERS;
 	__u8 running = 0;
 
 	for (int i = 0; i < UC_TIMERS; i++) {
-		if (uc_after(flow->delay.timers[i].end, newest)) {
-			newest = flow->delay.timers[i].end;
+		if (uc_after(annex->delay.timers[i].end, newest)) {
+			newest = annex->delay.timers[i].end;
 			running = 1;
 		}
 	}
 	if (running && flow->snd_nxt - newest < spacing_bytes)
 		return;
 	for (int i = 0; i < UC_TIMERS; i++) {
-		if (uc_after(flow->delay.timers[i].end, flow->snd_una))
+		if (uc_after(annex->delay.timers[i].end, flow->snd_una))
 			continue;
-		flow->delay.timers[i].end = flow->snd_nxt;
-		flow->delay.timers[i].at_us = (__u32)(now_ns / 1000);
+		annex->delay.timers[i].end = flow->snd_nxt;
+		annex->delay.timers[i].at_us = (__u32)(now_ns / 1000);
 		return;
 	}
 }
@@ -243,7 +244,8 @@ static __always_inline __u8 uc_was_alone(const struct uc_flow *flow, __u32 acked
  * application answers), but not that of a second one. So an ACK of one segment that leaves nothing
  * in flight is no sample.
  */
-static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_bytes, __u64 now_ns)
+static __always_inline __u32 uc_read_timers(struct uc_flow *flow, struct uc_annex *annex,
+					    __u32 acked_bytes, __u64 now_ns)
 {
 	__u8 delayed = uc_was_alone(flow, acked_bytes);
 	__u32 newest = flow->snd_una - acked_bytes, at_us = 0;
@@ -251,7 +253,7 @@ static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_by
 	__s32 rtt_us;
 
 	for (int i = 0; i < UC_TIMERS; i++) {
-		struct uc_timer *timer = &flow->delay.timers[i];
+		struct uc_timer *timer = &annex->delay.timers[i];
 
 		if (uc_after(timer->end, flow->snd_una))
 			continue;
@@ -273,7 +275,8 @@ static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_by
 }
 
 /* Times new data that end at SND.NXT, unless others are being timed. */
-static __always_inline void uc_start_timing(struct uc_flow *flow, __u64 now_ns)
+static __always_inline void uc_start_timing(struct uc_flow *flow, struct uc_annex *annex,
+					    __u64 now_ns)
 {
 	if (!(flow->bits & UC_FLOW_TIMED)) {
 		flow->bits |= UC_FLOW_TIMED;
@@ -281,19 +284,19 @@ static __always_inline void uc_start_timing(struct uc_flow *flow, __u64 now_ns)
 		flow->timed_ns = now_ns;
 	}
 	if (uc_has_timers(flow))
-		uc_start_timer(flow, now_ns);
+		uc_start_timer(flow, annex, now_ns);
 }
 
 /* Gives up what is being timed. */
-static __always_inline void uc_stop_timing(struct uc_flow *flow)
+static __always_inline void uc_stop_timing(struct uc_flow *flow, struct uc_annex *annex)
 {
 	flow->bits &= ~UC_FLOW_TIMED;
 	if (uc_has_timers(flow))
-		uc_stop_timers(flow);
+		uc_stop_timers(flow, annex);
 }
 
 /* Tells what a segment of the guest is, and advances SND.NXT. */
-static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
+static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct uc_annex *annex,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
 	__u32 end = uc_segment_end(segment);
@@ -322,11 +325,11 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		 * it is one of the first time, and new data behind old is timed, too: a guest must
 		 * not be rid of samples by sending twice */
 		if (!guarded)
-			uc_stop_timing(flow);
+			uc_stop_timing(flow, annex);
 		if (uc_after(end, flow->snd_nxt)) {
 			flow->snd_nxt = end;
 			if (guarded)
-				uc_start_timing(flow, now_ns);
+				uc_start_timing(flow, annex, now_ns);
 		}
 		/* what the peer has is no use of the window: it must not hide a pause */
 		if (!guarded || uc_after(end, flow->snd_una))
@@ -343,7 +346,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	flow->snd_nxt = end;
 	flow->sent_ns = now_ns;
 	flow->bits &= ~UC_FLOW_PROBED;
-	uc_start_timing(flow, now_ns);
+	uc_start_timing(flow, annex, now_ns);
 	return UC_SENT_NEW;
 }
 
@@ -381,7 +384,7 @@ static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
 }
 
 /* Updates the flow for an ACK to the guest, and tells what the ACK acknowledges. */
-static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
+static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct uc_annex *annex,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
 	struct uc_ack ack = {
@@ -433,7 +436,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 		uc_sample_rtt(flow, uc_since_ns(now_ns, flow->timed_ns));
 	}
 	if (uc_has_timers(flow))
-		ack.rtt_us = uc_read_timers(flow, ack.acked_bytes, now_ns);
+		ack.rtt_us = uc_read_timers(flow, annex, ack.acked_bytes, now_ns);
 	return ack;
 }
 

@@ -101,12 +101,13 @@ static __always_inline __u8 uc_undo_repairs(const struct uc_flow *flow, __u32 se
 }
 
 /* Returns whether a timeout that begins now is to be judged. */
-static __always_inline __u8 uc_undo_may_open(const struct uc_flow *flow)
+static __always_inline __u8 uc_undo_may_open(const struct uc_flow *flow,
+					     const struct uc_annex *annex)
 {
 	__u8 guarded = !!uc_guard_segments(&flow->policy);
 
 	/* its window is a group's answer */
-	if (flow->coupled.given_bytes)
+	if (uc_is_coupled(flow) && annex->coupled.given_bytes)
 		return 0;
 	/* a guest with SACK may have retransmitted anything in the recovery before */
 	if (uc_undo_is_literal(flow) && !guarded)
@@ -117,11 +118,12 @@ static __always_inline __u8 uc_undo_may_open(const struct uc_flow *flow)
 
 /* Begins to judge a timeout, with the windows that may return; ssthresh 0: none may. Call it before
  * the timeout changes `ca`. */
-static __always_inline void uc_undo_open(struct uc_flow *flow, __u32 cwnd, __u32 ssthresh)
+static __always_inline void uc_undo_open(struct uc_flow *flow, struct uc_annex *annex, __u32 cwnd,
+					 __u32 ssthresh)
 {
 	struct uc_undo *undo = uc_undo(flow);
 
-	if (uc_undo_may_open(flow)) {
+	if (uc_undo_may_open(flow, annex)) {
 		undo->cwnd = cwnd;
 		undo->ssthresh = ssthresh;
 		undo->end = flow->resent_end;

@@ -114,7 +114,7 @@ static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 
 	if (!uc_lock_slot(slot, &now->key))
 		return;
-	slot->seen = UC_SEEN_BY_NOBODY;
+	slot->flow.seen = UC_SEEN_BY_NOBODY;
 	bpf_spin_unlock(&slot->lock);
 }
 
@@ -146,9 +146,10 @@ static __always_inline void uc_note_passed(const struct uc_pending *now)
 __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
+	struct uc_annex *annex;
 	struct uc_slot *slot;
 	struct uc_ring *ring;
-	__u32 kinds;
+	__u32 annex_place, kinds;
 
 	if (!skb || !now)
 		return 0;
@@ -157,9 +158,13 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 		return 1;
 	}
 	slot = bpf_map_lookup_elem(&flows, &now->place);
-	if (!uc_lock_slot(slot, &now->key))
+	if (!slot)
 		return 0;
-	uc_take_news(slot, &now->segment, now->reason, &now->facts);
+	annex_place = uc_annex_place(slot, now->place);
+	annex = uc_annex_at(annex_place);
+	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place))
+		return 0;
+	uc_take_news(&slot->flow, annex, &now->segment, now->reason, &now->facts);
 	bpf_spin_unlock(&slot->lock);
 	ring = bpf_map_lookup_elem(&events, &now->place);
 	if (!ring)

@@ -64,8 +64,8 @@ struct {
 	__type(value, struct uc_group_guest);
 } guests SEC(".maps");
 
-/* Members by their flow's place in `flows`, and as many. Flows that share no window have
- * none. */
+/* Members by their flow's place in `flows`, and half as many: flows that share windows take two
+ * places. Others have none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -16,11 +16,15 @@
 #include "../key.h"
 #include "event.h"
 
-/* A flow, at a place of the table. 64 bytes that every packet reads come before the core's state.
+/*
+ * A flow, at a place of the table, in four cache lines. What only some flows have (struct uc_annex)
+ * has a place of its own: there it lies where others have their flow, and `key` says that the place
+ * has none. `flow.annex_at` is that place, `flow.seen` the uc_fingerprint() at the last event.
  */
 struct uc_slot {
 	struct bpf_spin_lock lock;
-	__u32 generation;  /* of the plan that opened the flow */
+	__u16 generation;  /* of the plan that opened the flow, modulo 2^16 */
+	__u16 looked;      /* at the port's hooks: uc_look() */
 	struct uc_key key; /* ifindex 0: the place has no flow */
 	__u16 number;      /* of the port: its index in `counts` */
 	__u16 rule_number; /* of the rule that opened the flow, as the operator sees it */
@@ -28,15 +32,14 @@ struct uc_slot {
 	__u8 dscp;         /* of its SYN */
 	__u8 kept_dscp;    /* of the SYN that the flow stores (core/reopen.h) */
 	__u8 bits;         /* UC_SLOT_* */
-	__u32 seen;        /* uc_fingerprint() at the last event; 0: no event yet */
-	__u16 looked[2];   /* at the port's hooks, by enum uc_direction: uc_look() */
 	struct uc_flow flow;
 };
 
 #define UC_SLOT_HALF_OPEN 1 /* its port counts it as half-open */
 #define UC_SLOT_LISTED    2 /* it has its entry in `buckets`; until then nobody else removes it */
+#define UC_SLOT_ANNEXED   4 /* it has an annex */
 
-_Static_assert(__builtin_offsetof(struct uc_slot, flow) == 64, "a slot must fill its cache lines");
+_Static_assert(sizeof(struct uc_slot) == 256, "a slot must fill its cache lines");
 
 /* No place: a packet of no known flow. */
 #define UC_NO_PLACE 0xffffffffU

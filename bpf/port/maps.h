@@ -105,6 +105,7 @@ struct {
 /* Scratch memory for a slot before it is entered: a slot is too large for the stack. */
 struct uc_scratch {
 	__u64 words[(sizeof(struct uc_slot) + 7) / 8];
+	struct uc_annex annex;
 };
 
 struct {
@@ -114,14 +115,14 @@ struct {
 	__type(value, struct uc_scratch);
 } scratch SEC(".maps");
 
-/* Returns this CPU's scratch slot, zeroed; NULL only for the verifier. */
-static __always_inline struct uc_slot *uc_scratch_slot(void)
+/* Returns this CPU's scratch slot and annex, zeroed; NULL only for the verifier. */
+static __always_inline struct uc_scratch *uc_scratch_now(void)
 {
-	struct uc_scratch *slot = uc_only_entry(&scratch);
+	struct uc_scratch *fresh = uc_only_entry(&scratch);
 
-	if (slot)
-		__builtin_memset(slot, 0, sizeof(*slot));
-	return (struct uc_slot *)slot;
+	if (fresh)
+		__builtin_memset(fresh, 0, sizeof(*fresh));
+	return fresh;
 }
 
 /* Returns the port's counter index; UC_NUMBER_NONE without a plan. */
@@ -142,6 +143,21 @@ static __always_inline int uc_is_same_key(const struct uc_key *a, const struct u
 	return !differs;
 }
 
+/* Returns the place of a flow's annex; without one, the flow's own. */
+static __always_inline __u32 uc_annex_place(const struct uc_slot *slot, __u32 place)
+{
+	return slot->bits & UC_SLOT_ANNEXED ? slot->flow.annex_at : place;
+}
+
+/* Returns the annex at a place of its own. At a flow's place it is the flow's own memory, which the
+ * core takes for the annex of a flow that has none. NULL: there is no such place. */
+static __always_inline struct uc_annex *uc_annex_at(__u32 place)
+{
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);
+
+	return slot ? (struct uc_annex *)&slot->flow : NULL;
+}
+
 /* Locks the slot of the flow with this key. Returns 0, with nothing locked, if the slot is NULL, or
  * if the flow was removed since its place was found and the place perhaps taken by another. */
 static __always_inline int uc_lock_slot(struct uc_slot *slot, const struct uc_key *key)
@@ -150,6 +166,19 @@ static __always_inline int uc_lock_slot(struct uc_slot *slot, const struct uc_ke
 		return 0;
 	bpf_spin_lock(&slot->lock);
 	if (uc_is_same_key(&slot->key, key))
+		return 1;
+	bpf_spin_unlock(&slot->lock);
+	return 0;
+}
+
+/* Locks the slot at `place`, and with it the flow's annex, which the caller has found at
+ * `annex_place`. Returns 0, with nothing locked, as uc_lock_slot(), or if the flow has another
+ * annex by now. */
+static __always_inline int uc_lock_both(struct uc_slot *slot, const struct uc_key *key, __u32 place,
+					__u32 annex_place)
+{
+	bpf_spin_lock(&slot->lock);
+	if (uc_is_same_key(&slot->key, key) && uc_annex_place(slot, place) == annex_place)
 		return 1;
 	bpf_spin_unlock(&slot->lock);
 	return 0;

@@ -25,15 +25,15 @@
 /* In place of a fingerprint: events of this flow are not recorded. */
 #define UC_SEEN_BY_NOBODY 0x40000000
 
-/* It is recorded so often that the window falls below the receiver's or returns: one about as large
- * as the receiver's does so at each ACK. */
+/* How often it is recorded that the window falls below the receiver's or returns: one about as
+ * large as the receiver's does so at each ACK. */
 #define UC_TURNS_NOTED (6 * UC_SEEN_A_TURN)
 
 /* Returns the fingerprint of the flow's present state. */
-static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
+static __always_inline __u32 uc_fingerprint(const struct uc_flow *flow,
+					    const struct uc_annex *annex)
 {
-	const struct uc_flow *flow = &slot->flow;
-	__u32 seen = slot->seen;
+	__u32 seen = flow->seen;
 	__u32 now = UC_SEEN_FLOW | (seen & (UC_SEEN_SHARED | UC_SEEN_TURNS)) |
 		    (flow->syns & 7U) << 20 | (__u32)(flow->stage & 3) << 18 |
 		    (__u32)(flow->ca & 3) << 16 | (flow->losses & 0xff) << 8 | (flow->cuts & 0xff);
@@ -45,17 +45,15 @@ static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
 		now |= seen & UC_SEEN_BELOW;
 	else if (flow->given_window < flow->peer_window)
 		now |= UC_SEEN_BELOW;
-	if (uc_is_coupled(flow) && flow->coupled.given_bytes)
+	if (uc_is_coupled(flow) && annex->coupled.given_bytes)
 		now |= UC_SEEN_SHARED;
 	return now;
 }
 
 /* Returns whether there are events to record. Called under the flow's lock. */
-static __always_inline __u8 uc_has_news(const struct uc_slot *slot)
+static __always_inline __u8 uc_has_news(const struct uc_flow *flow, const struct uc_annex *annex)
 {
-	__u32 seen = slot->seen;
-
-	return seen != UC_SEEN_BY_NOBODY && uc_fingerprint(slot) != seen;
+	return flow->seen != UC_SEEN_BY_NOBODY && uc_fingerprint(flow, annex) != flow->seen;
 }
 
 /* Facts for events, read under the flow's lock. */
@@ -146,11 +144,11 @@ static __always_inline __u32 uc_agreed_of(const struct uc_flow *flow)
 
 /* Collects the events of a flow and their facts, and marks them as recorded. Called under the
  * flow's lock. */
-static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_segment *segment,
-					 enum uc_reason reason, struct uc_facts *facts)
+static __always_inline void uc_take_news(struct uc_flow *flow, const struct uc_annex *annex,
+					 const struct uc_segment *segment, enum uc_reason reason,
+					 struct uc_facts *facts)
 {
-	const struct uc_flow *flow = &slot->flow;
-	__u32 was = slot->seen, now = uc_fingerprint(slot);
+	__u32 was = flow->seen, now = uc_fingerprint(flow, annex);
 
 	facts->stage = flow->stage;
 	if (flow->stage != UC_TRANSLATING) {
@@ -172,13 +170,13 @@ static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_s
 		now &= ~(UC_SEEN_SHARED | UC_SEEN_TURNS);
 	else if ((was ^ now) & UC_SEEN_BELOW)
 		now += UC_SEEN_A_TURN;
-	slot->seen = now;
+	flow->seen = now;
 
 	facts->before_bytes = uc_shadow_bytes(flow, facts->cwnd);
 	facts->after_bytes = uc_aim(flow);
 	facts->receiver_bytes = (__u32)flow->peer_window << (flow->wscale & 15);
 	facts->given_bytes = (__u32)flow->given_window << (flow->wscale & 15);
-	facts->share_bytes = flow->coupled.given_bytes;
+	facts->share_bytes = uc_is_coupled(flow) ? annex->coupled.given_bytes : 0;
 	facts->flight_bytes = uc_flight_bytes(flow);
 	facts->beyond_bytes = uc_segment_end(segment) - flow->furthest_edge;
 	facts->signal = uc_cut_signal(flow);

@@ -30,17 +30,21 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	struct uc_port_state *state = bpf_map_lookup_elem(&ports, &now->key.ifindex);
 	enum uc_reason reason = UC_NO_POLICY;
 
+	__u8 annexed = uc_needs_annex(&how->policy, how->share);
+
 	if (state)
-		reason = uc_make_room(skb, now, state, how->flows_max);
+		reason = uc_make_room(skb, now, state, how->flows_max, annexed);
 	if (state && reason == UC_TRANSLATED) {
 		fresh->key = now->key;
 		uc_begin_slot(fresh, how, now->at.dscp);
 		fresh->number = state->number;
 		fresh->bits = UC_SLOT_HALF_OPEN;
+		if (annexed) {
+			fresh->bits |= UC_SLOT_ANNEXED;
+			fresh->flow.annex_at = now->annex;
+		}
 		if (!uc_settle_in(skb)) {
-			uc_release(&now->key.ifindex, 1, 0);
-			uc_vacate(now->place);
-			now->place = UC_NO_PLACE;
+			uc_give_back(now);
 			reason = UC_TABLE_FULL;
 		} else if (uc_is_coupled(&fresh->flow)) {
 			uc_forget_member(now->place);
@@ -51,32 +55,54 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	return reason;
 }
 
+/* Returns whether the slot's flow would keep its number of places, if it began again by a rule. */
+static __always_inline __u8 uc_keeps_places(const struct uc_slot *slot,
+					    const struct uc_opening *how)
+{
+	return uc_needs_annex(&how->policy, how->share) == !!(slot->bits & UC_SLOT_ANNEXED);
+}
+
+/* Records by which rule the slot's flow has just begun again, and where its annex is: it has one
+ * unless `annex_place` is the flow's own. */
+static __always_inline void uc_begin_again(struct uc_slot *slot, const struct uc_opening *how,
+					   __u32 place, __u32 annex_place, __u8 dscp)
+{
+	uc_begin_slot(slot, how, dscp);
+	slot->bits &= ~UC_SLOT_ANNEXED;
+	if (annex_place == place)
+		return;
+	slot->bits |= UC_SLOT_ANNEXED;
+	slot->flow.annex_at = annex_place;
+}
+
 /* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow is gone: it
- * was removed meanwhile, or was stale. */
+ * was removed meanwhile, was stale, or begins again with another number of places. */
 static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pending *now,
 					 const struct uc_opening *how, struct uc_slot *slot,
 					 enum uc_reason *answer)
 {
+	__u32 annex_place = uc_annex_place(slot, now->place);
+	struct uc_annex *annex = uc_annex_at(annex_place);
 	__u8 begins, coupled, removed = 0;
 	enum uc_reason reason;
 
-	if (!uc_lock_slot(slot, &now->key))
+	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place))
 		return 0;
 	begins = !uc_stays(&slot->flow, &now->segment, now->now_ns);
-	if (begins && slot->flow.stage == UC_TRANSLATING) {
-		removed = uc_remove(slot);
+	if (begins && (slot->flow.stage == UC_TRANSLATING || !uc_keeps_places(slot, how))) {
+		removed = uc_remove(slot, now);
 		bpf_spin_unlock(&slot->lock);
 		uc_forget(skb, now, removed);
 		return 0;
 	}
-	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+	reason = uc_open(&slot->flow, annex, &how->policy, &now->segment, now->now_ns, &now->edit);
 	if (!begins)
 		slot->kept_dscp = now->at.dscp;
 	else if (reason == UC_TRANSLATED)
-		uc_begin_slot(slot, how, now->at.dscp);
+		uc_begin_again(slot, how, now->place, annex_place, now->at.dscp);
 	coupled = uc_is_coupled(&slot->flow);
 	if (uc_forgets(reason))
-		removed = uc_remove(slot);
+		removed = uc_remove(slot, now);
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
 		uc_forget(skb, now, removed);
@@ -86,31 +112,72 @@ static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pendin
 	return 1;
 }
 
+/* Returns the place of the annex that the slot's flow would have, if it began again by a rule: its
+ * own, or without one the flow's place, or one that is taken here and now in `spare`, too. Returns
+ * UC_NO_PLACE if there is no room. */
+static __always_inline __u32 uc_next_annex(struct __sk_buff *skb, struct uc_pending *now,
+					   const struct uc_opening *how, const struct uc_slot *slot,
+					   __u32 *spare)
+{
+	const struct uc_annex empty = {};
+	struct uc_annex *annex;
+
+	*spare = UC_NO_PLACE;
+	if (!uc_needs_annex(&how->policy, how->share))
+		return now->place;
+	if (slot->bits & UC_SLOT_ANNEXED)
+		return slot->flow.annex_at;
+	if (!(slot->flow.bits & (UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED)))
+		return UC_NO_PLACE;
+	uc_take_annex(skb);
+	*spare = now->annex;
+	annex = uc_annex_at(*spare);
+	if (annex)
+		*annex = empty;
+	return *spare;
+}
+
 /* Handles a SYN-ACK of a known flow; it may belong to another connection than the flow. */
 static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 						       struct uc_pending *now,
 						       const struct uc_opening *how,
 						       struct uc_slot *slot)
 {
+	__u32 spare, annex_place = uc_annex_place(slot, now->place);
+	__u32 next_place = uc_next_annex(skb, now, how, slot, &spare);
+	struct uc_annex *annex = uc_annex_at(annex_place), *next = uc_annex_at(next_place);
 	__u8 begins, coupled, settled, removed = 0;
 	enum uc_reason reason;
 
-	if (!uc_lock_slot(slot, &now->key))
+	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place)) {
+		uc_vacate(spare);
 		return UC_NO_HANDSHAKE;
+	}
 	now->facts.cwnd = slot->flow.reno.cwnd;
-	reason = uc_reopen(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+	reason =
+		uc_reopen(&slot->flow, annex, &how->policy, &now->segment, now->now_ns, &now->edit);
 	begins = reason == UC_TRANSLATED;
 	if (begins) {
-		uc_begin_slot(slot, how, slot->kept_dscp);
-		slot->seen = 0;
+		/* what the flow had and keeps no more; what was taken is its own now */
+		spare = annex_place == next_place || annex_place == now->place ? UC_NO_PLACE
+									       : annex_place;
+		uc_begin_again(slot, how, now->place, next ? next_place : now->place,
+			       slot->kept_dscp);
+		slot->flow.seen = 0;
 	}
-	if (begins || reason == UC_NO_HANDSHAKE)
-		reason = uc_answer(&slot->flow, &now->segment, now->now_ns, &now->edit);
+	if (begins && !next) {
+		reason = UC_TABLE_FULL;
+	} else if (begins) {
+		reason = uc_answer(&slot->flow, next, &now->segment, now->now_ns, &now->edit);
+	} else if (reason == UC_NO_HANDSHAKE) {
+		reason = uc_answer(&slot->flow, annex, &now->segment, now->now_ns, &now->edit);
+	}
 	coupled = uc_is_coupled(&slot->flow);
 	settled = !uc_forgets(reason) && uc_has_settled(slot);
 	if (uc_forgets(reason))
-		removed = uc_remove(slot);
+		removed = uc_remove(slot, now);
 	bpf_spin_unlock(&slot->lock);
+	uc_vacate(spare);
 	if (settled)
 		uc_settle(&now->key.ifindex);
 	if (uc_forgets(reason))
@@ -132,15 +199,21 @@ static __always_inline void uc_look_at_hooks(struct uc_pending *now)
 /* Begins a flow with the peer's stored SYN, if there is one, before a SYN of the guest. Returns
  * whether it has begun. */
 static __always_inline __u8 uc_meet_stored(const struct uc_pending *now,
-					   const struct uc_opening *how, struct uc_slot *fresh)
+					   const struct uc_opening *how, struct uc_slot *fresh,
+					   struct uc_annex *annex)
 {
 	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
 	struct uc_kept_syn syn;
+	__u8 begun;
 
 	if (!asking || asking->tag != uc_tag(now->hash))
 		return 0;
 	syn = asking->syn;
-	return uc_begin_asked(&fresh->flow, &how->policy, &syn, now->now_ns);
+	begun = uc_begin_asked(&fresh->flow, annex, &how->policy, &syn, now->now_ns);
+	/* now, since it decides where a SYN is stored */
+	if (begun)
+		fresh->flow.share = how->share;
+	return begun;
 }
 
 /* Enters the flow that `reason` has opened or adopted, or that has `begun` before. Returns the
@@ -181,7 +254,7 @@ static __always_inline enum uc_reason uc_ask_guest(struct uc_pending *now, enum 
  * which opens the flow; of other segments strict mode adopts the flow. */
 static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct uc_pending *now,
 						   const struct uc_opening *how,
-						   struct uc_slot *fresh)
+						   struct uc_slot *fresh, struct uc_annex *annex)
 {
 	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
 	enum uc_reason reason = UC_NO_HANDSHAKE;
@@ -197,12 +270,12 @@ static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct
 	}
 	uc_find_rule(skb);
 	if (stored)
-		reason = uc_open_asked(&fresh->flow, &how->policy, &syn, &now->segment, now->now_ns,
-				       &now->edit);
+		reason = uc_open_asked(&fresh->flow, annex, &how->policy, &syn, &now->segment,
+				       now->now_ns, &now->edit);
 	if (reason != UC_NO_HANDSHAKE)
 		bpf_map_delete_elem(&asked, &now->key);
 	else
-		reason = uc_adopt(&fresh->flow, &how->policy, &now->segment, now->now_ns,
+		reason = uc_adopt(&fresh->flow, annex, &how->policy, &now->segment, now->now_ns,
 				  &now->edit);
 	return uc_enter_new(skb, now, how, fresh, reason, 0);
 }
@@ -211,7 +284,8 @@ static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct
 static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_opening *how = uc_opening_now();
-	struct uc_slot *fresh = uc_scratch_slot(), *slot;
+	struct uc_scratch *scratch_now = uc_scratch_now();
+	struct uc_slot *fresh = (struct uc_slot *)scratch_now, *slot;
 	__u8 syn = uc_is_syn(&now->segment), begun = 0;
 	enum uc_reason reason;
 
@@ -220,7 +294,7 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 	uc_find_pending(skb);
 	slot = bpf_map_lookup_elem(&flows, &now->place);
 	if (!slot && !syn)
-		return uc_open_late(skb, now, how, fresh);
+		return uc_open_late(skb, now, how, fresh, &scratch_now->annex);
 	/* the DSCP of the connection's SYN selects its rule */
 	if (slot && !syn)
 		now->at.dscp = slot->kept_dscp;
@@ -233,8 +307,9 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 	if (slot && uc_open_again(skb, now, how, slot, &reason))
 		return reason;
 	if (now->segment.direction == UC_FROM_GUEST)
-		begun = uc_meet_stored(now, how, fresh);
-	reason = uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+		begun = uc_meet_stored(now, how, fresh, &scratch_now->annex);
+	reason = uc_open(&fresh->flow, &scratch_now->annex, &how->policy, &now->segment,
+			 now->now_ns, &now->edit);
 	if (now->segment.direction != UC_FROM_GUEST)
 		return uc_ask_guest(now, reason);
 	if (!uc_drops(reason))

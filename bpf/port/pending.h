@@ -27,6 +27,7 @@ struct uc_pending {
 	struct uc_facts facts; /* for events: news.h */
 	__u64 now_ns;
 	__u32 place;   /* the flow's in `flows`; UC_NO_PLACE: of no known flow */
+	__u32 annex;   /* that of the annex of a new flow; UC_NO_PLACE: it has none */
 	__u32 reason;  /* enum uc_reason */
 	__u32 number;  /* the port's index in `counts`, if the flow is known */
 	__u8 awaits;   /* UC_AWAITS_* */

@@ -22,25 +22,32 @@
 /* A flow asks about its port's hooks once in this time, a power of two below UC_HOOKS_GRAIN_NS
  * times two: what they have seen is stored no more exactly. */
 #define UC_LOOK_SHIFT 26
-/* Parts of uc_slot.looked: when, and whether the other hook was blind. */
-#define UC_LOOKED_AT    0x7fff
-#define UC_LOOKED_BLIND 0x8000
+/* Parts of uc_slot.looked: when, and what then for each direction, shifted by twice enum
+ * uc_direction: whether the flow has asked, and whether the other hook was blind. */
+#define UC_LOOKED_AT    0xfff0
+#define UC_LOOKED       1
+#define UC_LOOKED_BLIND 2
 
 /* Tells the port's hooks of the segment, and the segment whether the other hook is blind. Without
- * the flow's lock: where the slot was reused meanwhile, of the other flow's port, for one packet.
- */
+ * the flow's lock: where the slot was reused meanwhile, of the other flow's port, for one packet;
+ * and of two CPUs one may ask again. */
 static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
 				    struct uc_segment *segment, __u64 now_ns)
 {
-	__u16 *looked = &slot->looked[segment->direction == UC_TO_GUEST];
-	__u16 at = now_ns >> UC_LOOK_SHIFT & UC_LOOKED_AT;
+	__u32 shift = segment->direction == UC_TO_GUEST ? 2 : 0;
+	__u32 looked = slot->looked, at = (__u32)(now_ns >> UC_LOOK_SHIFT) << 4 & UC_LOOKED_AT;
 
-	if ((*looked & UC_LOOKED_AT) != at)
-		*looked = at | (uc_ask_hooks(skb, slot->number, segment->direction, segment->flags,
-					     now_ns)
-					? UC_LOOKED_BLIND
-					: 0);
-	segment->blind = !!(*looked & UC_LOOKED_BLIND);
+	if ((looked & UC_LOOKED_AT) != at)
+		looked = at;
+	if (!(looked & UC_LOOKED << shift)) {
+		looked |=
+			(uc_ask_hooks(skb, slot->number, segment->direction, segment->flags, now_ns)
+				 ? UC_LOOKED | UC_LOOKED_BLIND
+				 : UC_LOOKED)
+			<< shift;
+		slot->looked = looked;
+	}
+	segment->blind = looked >> shift >> 1 & 1;
 	uc_merge(segment->blind, now_ns);
 }
 
@@ -50,25 +57,29 @@ static __always_inline enum uc_reason
 uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_segment *segment,
 		  __u64 now_ns, struct uc_edit *edit, __u8 *left, struct uc_known *known)
 {
-	struct uc_slot *slot;
 	enum uc_reason reason;
+	struct uc_annex *annex;
 	__u8 settled, missed;
+	struct uc_slot *slot;
+	__u32 annex_place;
 
 	known->place = uc_place_of(key, known->hash);
 	slot = bpf_map_lookup_elem(&flows, &known->place);
 	if (!slot)
 		return UC_NO_HANDSHAKE;
 	uc_look(skb, slot, segment, now_ns);
-	if (!uc_lock_slot(slot, key))
+	annex_place = uc_annex_place(slot, known->place);
+	annex = uc_annex_at(annex_place);
+	if (!annex || !uc_lock_both(slot, key, known->place, annex_place))
 		return UC_NO_HANDSHAKE;
 	known->number = slot->number;
 	known->cwnd = slot->flow.reno.cwnd;
 	missed = uc_is_missed(&slot->flow, segment);
-	reason = uc_translate_later(&slot->flow, segment, now_ns, edit);
+	reason = uc_translate_later(&slot->flow, annex, segment, now_ns, edit);
 	uc_merge(reason, now_ns);
 	if (segment->direction == UC_TO_GUEST)
 		*left = uc_awaits(&slot->flow);
-	if (uc_has_news(slot))
+	if (uc_has_news(&slot->flow, annex))
 		*left |= UC_LEFT_NEWS;
 	settled = uc_has_settled(slot);
 	bpf_spin_unlock(&slot->lock);

@@ -203,42 +203,45 @@ static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pe
 }
 
 /* Makes the report that the group gets; a loss is reported once. Called under the flow's lock. */
-static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_pending *now)
+static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_annex *annex,
+					    struct uc_pending *now)
 {
 	now->number = slot->number;
 	now->closed = uc_leaves_group(&slot->flow);
 	now->was = slot->flow.share;
 	now->share = now->was;
 	now->dscp = slot->dscp;
-	now->report = uc_coupled_report(&slot->flow, now->now_ns);
+	now->report = uc_coupled_report(&slot->flow, annex, now->now_ns);
 }
 
 /* Turns the group's answer into the ACK's window. Called under the flow's lock. */
-static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_pending *now,
-					  int answered)
+static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_annex *annex,
+					  struct uc_pending *now, int answered)
 {
 	/* a flow that was reopened meanwhile has the weight of its new rule */
 	if (slot->flow.share == now->was)
 		slot->flow.share = now->share;
-	uc_tell_share(&slot->flow, &now->segment, now->awaits, answered ? &now->answer : NULL,
-		      &now->edit);
-	now->has_news = uc_has_news(slot);
+	uc_tell_share(&slot->flow, annex, &now->segment, now->awaits,
+		      answered ? &now->answer : NULL, &now->edit);
+	now->has_news = uc_has_news(&slot->flow, annex);
 }
 
 static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->place);
+	__u32 annex_place = slot ? uc_annex_place(slot, now->place) : UC_NO_PLACE;
+	struct uc_annex *annex = uc_annex_at(annex_place);
 	int answered, reported = now->heard;
 
-	if (!reported && uc_lock_slot(slot, &now->key)) {
-		uc_report_share(slot, now);
+	if (slot && annex && !reported && uc_lock_both(slot, &now->key, now->place, annex_place)) {
+		uc_report_share(slot, annex, now);
 		bpf_spin_unlock(&slot->lock);
 		reported = 1;
 	}
-	if (slot && reported) {
+	if (slot && annex && reported) {
 		answered = uc_ask_for_member(skb, now);
-		if (uc_lock_slot(slot, &now->key)) {
-			uc_share_told(slot, now, answered);
+		if (uc_lock_both(slot, &now->key, now->place, annex_place)) {
+			uc_share_told(slot, annex, now, answered);
 			bpf_spin_unlock(&slot->lock);
 		}
 	}

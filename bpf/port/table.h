@@ -17,10 +17,14 @@
  * stale flow, then for a half-open one as well, which gives up its place. A flow that is neither
  * keeps its own, whatever others do.
  *
- * A place has one owner at each moment: the stack, the flow that its slot shows, or the CPU that
- * took it from the stack or that removed its flow. A flow is removed by whoever sets its key's
- * ifindex to 0, under the slot's lock: from then on no CPU finds it, also none that has a pointer
- * to the slot. The same CPU then removes the flow's entry in `buckets`, and frees the place last.
+ * A flow with an annex takes two places, and counts twice in the default quota. Half-open ones of
+ * such flows can have half of the table.
+ *
+ * A place has one owner at each moment: the stack, the flow that its slot shows or whose annex it
+ * has, or the CPU that took it from the stack or that removed its flow. A flow is removed by
+ * whoever sets its key's ifindex to 0, under the slot's lock: from then on no CPU finds it, also
+ * none that has a pointer to the slot. The same CPU then removes the flow's entry in `buckets`, and
+ * frees the places last.
  * Before a flow has its entry (UC_SLOT_LISTED), only the CPU that enters it can remove it.
  */
 #ifndef UC_TABLE_H
@@ -39,10 +43,11 @@
 /* The shortest time between two searches of a port for stale flows: it bounds the cost of SYNs. */
 #define UC_SWEEP_NS 10000000
 
-/* Marks the flow as removed, under its lock. The caller then calls uc_forget(), with what this
- * returns: the bits of the slot. */
-static __always_inline __u8 uc_remove(struct uc_slot *slot)
+/* Marks the flow in `pending` as removed, under its lock. The caller then calls uc_forget(), with
+ * what this returns: the bits of the slot. */
+static __always_inline __u8 uc_remove(struct uc_slot *slot, struct uc_pending *now)
 {
+	now->annex = slot->bits & UC_SLOT_ANNEXED ? slot->flow.annex_at : UC_NO_PLACE;
 	slot->key.ifindex = 0;
 	return slot->bits;
 }
@@ -103,12 +108,12 @@ static __always_inline void uc_settle(const __u32 *ifindex)
 	bpf_spin_unlock(&state->lock);
 }
 
-/* Frees a place that this CPU owns. */
+/* Frees a place that this CPU owns; UC_NO_PLACE: none. */
 static __always_inline void uc_vacate(__u32 place)
 {
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
 
-	if (!cursor)
+	if (!cursor || place == UC_NO_PLACE)
 		return;
 	__sync_fetch_and_add(&cursor->used, -1);
 	bpf_map_push_elem(&vacant, &place, BPF_ANY);
@@ -120,6 +125,7 @@ static __always_inline void uc_forget(struct __sk_buff *skb, struct uc_pending *
 {
 	uc_unlist(skb, now->hash, now->place);
 	uc_release(&now->key.ifindex, bits & UC_SLOT_HALF_OPEN, 0);
+	uc_vacate(now->annex);
 	uc_vacate(now->place);
 	now->place = UC_NO_PLACE;
 }
@@ -142,12 +148,15 @@ __attribute__((noinline)) int uc_find_pending(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Writes the scratch slot to the place in `pending`, which this CPU owns, and lists it. Returns 0
- * if that is impossible; the place is still the caller's. A global function, for the verifier. */
+/* Writes the scratch slot and annex to the places in `pending`, which this CPU owns, and lists the
+ * flow. Returns 0 if that is impossible; the places are still the caller's. A global function, for
+ * the verifier. */
 __attribute__((noinline)) int uc_settle_in(struct __sk_buff *skb)
 {
-	const struct uc_slot *fresh = uc_only_entry(&scratch);
+	const struct uc_scratch *from = uc_only_entry(&scratch);
+	const struct uc_slot *fresh = (const struct uc_slot *)from;
 	struct uc_pending *now = uc_pending_now();
+	struct uc_annex *annex;
 	struct uc_slot *slot;
 	int listed;
 
@@ -156,8 +165,12 @@ __attribute__((noinline)) int uc_settle_in(struct __sk_buff *skb)
 	slot = bpf_map_lookup_elem(&flows, &now->place);
 	if (!slot)
 		return 0;
+	annex = uc_annex_at(now->annex);
+	if (annex)
+		*annex = from->annex;
 	bpf_spin_lock(&slot->lock);
 	slot->generation = fresh->generation;
+	slot->looked = 0;
 	__builtin_memcpy(&slot->key, &fresh->key,
 			 sizeof(*slot) - __builtin_offsetof(struct uc_slot, key));
 	bpf_spin_unlock(&slot->lock);
@@ -182,33 +195,40 @@ __attribute__((noinline)) int uc_give_up(struct __sk_buff *skb, __u32 place, __u
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);
 	const struct uc_secret *secret = uc_only_entry(&secrets);
-	__u64 now_ns = bpf_ktime_get_ns(), forget_ns = now_ns, hash;
-	struct uc_port_state *state;
+	const struct uc_port_state *state;
+	__u64 now_ns, forget_ns, hash;
 	__u8 stale, goes, bits;
-	__u32 ifindex;
+	struct uc_key key;
+	__u32 annex_place;
 
 	if (!skb || !slot || !secret)
 		return 0;
-	ifindex = *(volatile __u32 *)&slot->key.ifindex;
-	if (!ifindex)
+	/* before the lock, which leaves the hash less room on the stack */
+	key = slot->key;
+	barrier();
+	if (!key.ifindex)
 		return 0;
-	state = bpf_map_lookup_elem(&ports, &ifindex);
-	if (state)
-		forget_ns = state->forget_ns;
+	hash = uc_hash_by(secret, &key);
+	if (tag && tag != uc_tag(hash))
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	state = bpf_map_lookup_elem(&ports, &key.ifindex);
+	forget_ns = state ? state->forget_ns : now_ns;
 	bpf_spin_lock(&slot->lock);
 	bits = slot->bits;
+	annex_place = uc_annex_place(slot, place);
 	stale = uc_is_stale(&slot->flow, now_ns) || slot->flow.seen_ns <= forget_ns;
-	hash = uc_hash_by(secret, &slot->key);
 	goes = (stale || (half_open_too && uc_is_half_open(&slot->flow))) &&
-	       (!tag || tag == uc_tag(hash)) && bits & UC_SLOT_LISTED &&
-	       slot->key.ifindex == ifindex;
+	       bits & UC_SLOT_LISTED && uc_is_same_key(&slot->key, &key);
 	if (goes)
 		slot->key.ifindex = 0;
 	bpf_spin_unlock(&slot->lock);
 	if (!goes)
 		return 0;
 	uc_unlist(skb, hash, place);
-	uc_release(&ifindex, bits & UC_SLOT_HALF_OPEN, !stale);
+	uc_release(&key.ifindex, bits & UC_SLOT_HALF_OPEN, !stale);
+	if (annex_place != place)
+		uc_vacate(annex_place);
 	return 1;
 }
 
@@ -347,31 +367,56 @@ static __always_inline int uc_collect(struct __sk_buff *skb)
 }
 
 /* Returns how many flows a port may have, half-open ones apart. `flows_max`: by its rule; 0: by
- * default. */
-static __always_inline __u32 uc_quota(__u32 flows_max)
+ * default, half as many if the new one takes two places (`annexed`). */
+static __always_inline __u32 uc_quota(__u32 flows_max, __u8 annexed)
 {
 	const struct uc_cursor *cursor = uc_only_entry(&cursors);
 
-	return flows_max || !cursor ? flows_max : uc_free_places(cursor);
+	return flows_max || !cursor ? flows_max : uc_free_places(cursor) >> annexed;
+}
+
+/* Takes a place for an annex, and stores it in `pending`. Returns 0 if there is none. A global
+ * function, for the verifier. */
+__attribute__((noinline)) int uc_take_annex(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+
+	if (!skb || !now)
+		return 0;
+	now->annex = uc_take_place(skb);
+	return now->annex != UC_NO_PLACE;
+}
+
+/* Frees the places in `pending`, which this CPU owns, and counts one half-open flow less. */
+static __always_inline void uc_give_back(struct uc_pending *now)
+{
+	uc_release(&now->key.ifindex, 1, 0);
+	uc_vacate(now->annex);
+	uc_vacate(now->place);
+	now->place = UC_NO_PLACE;
 }
 
 /* Admits a half-open flow of the port, removes a stale flow if the next place has one, and takes a
- * place for the key in `pending`. Returns UC_TRANSLATED, or why there is no room. */
+ * place for the key in `pending`, and another one if it is `annexed`. Returns UC_TRANSLATED, or why
+ * there is no room. */
 static __always_inline enum uc_reason uc_make_room(struct __sk_buff *skb, struct uc_pending *now,
-						   struct uc_port_state *state, __u32 flows_max)
+						   struct uc_port_state *state, __u32 flows_max,
+						   __u8 annexed)
 {
-	if (!uc_admit(state, uc_quota(flows_max))) {
+	now->place = UC_NO_PLACE;
+	now->annex = UC_NO_PLACE;
+	if (!uc_admit(state, uc_quota(flows_max, annexed))) {
 		if (now->now_ns - state->swept_ns < UC_SWEEP_NS)
 			return UC_QUOTA_FULL;
 		state->swept_ns = now->now_ns;
 		uc_collect(skb);
-		if (!uc_admit(state, uc_quota(flows_max)))
+		if (!uc_admit(state, uc_quota(flows_max, annexed)))
 			return UC_QUOTA_FULL;
 	}
 	uc_collect_place(skb);
-	if (uc_take_turn(skb))
+	if (uc_take_turn(skb) && (!annexed || uc_take_annex(skb)))
 		return UC_TRANSLATED;
-	uc_release(&now->key.ifindex, 1, 0);
+	uc_give_back(now);
 	return UC_TABLE_FULL;
 }
 

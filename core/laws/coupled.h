@@ -35,13 +35,6 @@
 #define UC_AWAITS_SHARE     1
 #define UC_AWAITS_DUPLICATE 2
 
-/* Returns 1 if the flow shares a window. An observed flow does not: its port writes no window. */
-static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
-{
-	return (uc_law_has(flow->policy.law, UC_GROUPED) || flow->share) &&
-	       !uc_observes(&flow->policy);
-}
-
 /* Returns the bytes in one unit of cwnd. */
 static __always_inline __u32 uc_coupled_unit(const struct uc_flow *flow)
 {
@@ -51,7 +44,7 @@ static __always_inline __u32 uc_coupled_unit(const struct uc_flow *flow)
 /* Notes how far the guest fills the window, for the group (RFC 7661), where cwnd counts bytes:
  * profile `rfc` grows whether the window is filled or not, and law `delay` does not note how far.
  * uc_linux_validate() does the same in segments. */
-static __always_inline void uc_coupled_validate(struct uc_flow *flow)
+static __always_inline void uc_coupled_validate(struct uc_flow *flow, struct uc_annex *annex)
 {
 	struct uc_reno *reno = &flow->reno;
 	__u32 flight_bytes = uc_flight_bytes(flow);
@@ -62,30 +55,32 @@ static __always_inline void uc_coupled_validate(struct uc_flow *flow)
 	if (uc_counts_segments(flow))
 		return;
 	if (uc_before(flow->snd_una, reno->usage_seq) && !limited &&
-	    (flow->bits & UC_FLOW_LIMITED || flight_bytes <= reno->max_flight))
+	    (flow->bits & UC_FLOW_LIMITED || flight_bytes <= annex->coupled.max_flight))
 		return;
 	flow->bits &= ~UC_FLOW_LIMITED;
 	if (limited)
 		flow->bits |= UC_FLOW_LIMITED;
-	reno->max_flight = flight_bytes;
+	annex->coupled.max_flight = flight_bytes;
 	reno->usage_seq = flow->snd_nxt;
 }
 
 /* Takes in a segment of the guest, after the shadow. Notes a timeout, so that the group learns of
  * it even if the next ACK ends the recovery. */
-static __always_inline void uc_coupled_sent(struct uc_flow *flow, enum uc_sent sent)
+static __always_inline void uc_coupled_sent(struct uc_flow *flow, struct uc_annex *annex,
+					    enum uc_sent sent)
 {
 	if ((sent == UC_SENT_TIMEOUT || sent == UC_SENT_FAST) && flow->ca == UC_CA_LOSS)
 		flow->bits |= UC_FLOW_STALLED;
-	uc_coupled_validate(flow);
+	uc_coupled_validate(flow, annex);
 }
 
 /* Takes in an ACK. Returns 1 if the group must be asked: data is acknowledged or in flight, or the
  * connection has closed. */
-static __always_inline __u8 uc_coupled_ack(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline __u8 uc_coupled_ack(struct uc_flow *flow, struct uc_annex *annex,
+					   const struct uc_ack *ack)
 {
-	flow->coupled.acked_bytes += ack->acked_bytes;
-	uc_coupled_validate(flow);
+	annex->coupled.acked_bytes += ack->acked_bytes;
+	uc_coupled_validate(flow, annex);
 	if (!ack->acked_bytes && !uc_flight_bytes(flow) && !uc_is_closed(flow))
 		return 0;
 	flow->bits |= UC_FLOW_AWAITS | (ack->duplicate ? UC_FLOW_DUPLICATE : 0);
@@ -108,22 +103,32 @@ static __always_inline __u8 uc_awaits(struct uc_flow *flow)
  * Returns the state to report, UC_CCC_*. A loss or mark that is answered within one ACK leaves the
  * shadow in UC_CA_OPEN: the counts since the last report show it.
  */
-static __always_inline __u8 uc_coupled_state(const struct uc_flow *flow)
+static __always_inline __u8 uc_coupled_state(const struct uc_flow *flow,
+					     const struct uc_annex *annex)
 {
 	if (flow->bits & UC_FLOW_STALLED)
 		return UC_CCC_BACKOFF;
 	if (flow->ca == UC_CA_LOSS)
 		return UC_CCC_LOSS;
-	if (flow->ca != UC_CA_OPEN || flow->losses + flow->cuts != flow->coupled.events)
+	if (flow->ca != UC_CA_OPEN || flow->losses + flow->cuts != annex->coupled.events)
 		return UC_CCC_RECOVERY;
 	return flow->reno.cwnd < flow->reno.ssthresh ? UC_CCC_SLOW_START : UC_CCC_AVOIDANCE;
 }
 
-static __always_inline __u8 uc_coupled_limited(const struct uc_flow *flow)
+/* Returns the largest flight of the window that ends at usage_seq, in cwnd's unit. */
+static __always_inline __u32 uc_coupled_flight(const struct uc_flow *flow,
+					       const struct uc_annex *annex)
+{
+	return uc_counts_segments(flow) ? flow->reno.reduced_seq : annex->coupled.max_flight;
+}
+
+static __always_inline __u8 uc_coupled_limited(const struct uc_flow *flow,
+					       const struct uc_annex *annex)
 {
 	const struct uc_reno *reno = &flow->reno;
 	/* Linux's rule for growth in slow start (reno_linux.h) */
-	__u8 grows = reno->cwnd < reno->ssthresh && reno->cwnd < 2 * (__u64)reno->max_flight;
+	__u8 grows = reno->cwnd < reno->ssthresh &&
+		     reno->cwnd < 2 * (__u64)uc_coupled_flight(flow, annex);
 
 	return !(flow->bits & UC_FLOW_LIMITED) && !(grows && uc_counts_segments(flow));
 }
@@ -168,25 +173,26 @@ static __always_inline __u64 uc_coupled_kept(const struct uc_flow *flow, __u64 s
 	return share_bytes / 2;
 }
 
-static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *flow, __u64 now_ns)
+static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *flow,
+							      struct uc_annex *annex, __u64 now_ns)
 {
-	struct uc_coupled *own = &flow->coupled;
+	struct uc_coupled *own = &annex->coupled;
 	__u32 unit = uc_coupled_unit(flow);
 	/* given_bytes is 0 during loss recovery, so the flow was in a reduction before */
 	__u8 again = flow->ca == UC_CA_CWR && flow->losses + flow->cuts != own->events &&
 		     !own->given_bytes;
 	__u64 cwnd_bytes = (__u64)(again ? flow->reno.prr.prior_cwnd : flow->reno.cwnd) * unit;
-	__u8 state = uc_coupled_state(flow);
+	__u8 state = uc_coupled_state(flow, annex);
 	struct uc_ccc_report report = {
 		.ssthresh_bytes = uc_coupled_bytes((__u64)flow->reno.ssthresh * unit),
 		.flight_bytes = uc_flight_bytes(flow),
-		.used_bytes = uc_coupled_bytes((__u64)flow->reno.max_flight * unit),
+		.used_bytes = uc_coupled_bytes((__u64)uc_coupled_flight(flow, annex) * unit),
 		.acked_bytes = own->acked_bytes,
 		.srtt_us = flow->srtt_us,
 		.lost_age_us = uc_coupled_lost_age_us(flow, state, now_ns),
 		.mss_bytes = flow->mss_bytes,
 		.state = state,
-		.limited = uc_coupled_limited(flow),
+		.limited = uc_coupled_limited(flow, annex),
 		.again = again,
 	};
 
@@ -214,10 +220,10 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
  * report. The window is whole segments whose mean is the answer: the right edge lies between
  * segments, so of a share of 9.5 the guest would otherwise use 9.
  */
-static __always_inline void uc_coupled_obey(struct uc_flow *flow,
+static __always_inline void uc_coupled_obey(struct uc_flow *flow, struct uc_annex *annex,
 					    const struct uc_ccc_answer *answer)
 {
-	struct uc_coupled *own = &flow->coupled;
+	struct uc_coupled *own = &annex->coupled;
 	__u32 unit = uc_coupled_unit(flow), acked_bytes = own->acked_bytes, whole_bytes;
 
 	own->acked_bytes = 0;

@@ -87,21 +87,21 @@ static __always_inline __u32 uc_delay_floor_bytes(const struct uc_flow *flow)
 }
 
 /* Discards what is known of the delay: all timed segments were sent before the last decrease. */
-static __always_inline void uc_delay_forget(struct uc_flow *flow)
+static __always_inline void uc_delay_forget(struct uc_flow *flow, struct uc_annex *annex)
 {
-	uc_stop_timers(flow);
-	flow->delay.last_us = 0;
-	flow->delay.before_us = 0;
+	uc_stop_timers(flow, annex);
+	annex->delay.last_us = 0;
+	annex->delay.before_us = 0;
 }
 
-static __always_inline void uc_delay_open(struct uc_flow *flow)
+static __always_inline void uc_delay_open(struct uc_flow *flow, struct uc_annex *annex)
 {
 	/* RFC 5681 §3.1: one segment if the SYN or SYN-ACK was lost; here no less than the floor */
 	__u32 segments = flow->syns > 1 ? 1 : flow->policy.initial_window_segments;
 
 	flow->reno.cwnd = uc_max(segments * flow->mss_bytes, uc_delay_floor_bytes(flow));
 	flow->reno.ssthresh = UC_INFINITE_SSTHRESH;
-	uc_delay_forget(flow);
+	uc_delay_forget(flow, annex);
 }
 
 /* Returns 1 if data sent after the last decrease was acknowledged. Algorithm 1 has
@@ -121,10 +121,11 @@ static __always_inline void uc_delay_reduce(struct uc_flow *flow, __u32 cwnd)
 	reno->reduced_seq = flow->snd_nxt;
 }
 
-static __always_inline void uc_delay_decrease(struct uc_flow *flow, __u32 cwnd)
+static __always_inline void uc_delay_decrease(struct uc_flow *flow, struct uc_annex *annex,
+					      __u32 cwnd)
 {
 	uc_delay_reduce(flow, cwnd);
-	uc_delay_forget(flow);
+	uc_delay_forget(flow, annex);
 }
 
 /* Returns what a decrease leaves of cwnd by algorithm 1, rounded up:
@@ -185,23 +186,25 @@ static __always_inline void uc_delay_undo(struct uc_flow *flow)
 
 /* Judges a timeout by an ACK. Once it counts as a loss, the samples from before are discarded;
  * until then they stay, or a guest could be rid of them by feigned timeouts. */
-static __always_inline void uc_delay_judge(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_delay_judge(struct uc_flow *flow, struct uc_annex *annex,
+					   const struct uc_ack *ack)
 {
 	__u8 open = uc_undo_is_open(flow);
 
 	if (uc_undo_judge(flow, ack->acked_bytes, ack->duplicate, ack->ece))
 		uc_delay_undo(flow);
 	else if (open && !uc_undo_is_open(flow))
-		uc_delay_forget(flow);
+		uc_delay_forget(flow, annex);
 }
 
 /* Takes in an ACK: algorithm 1, "on receiving ACK". */
-static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_delay_ack(struct uc_flow *flow, struct uc_annex *annex,
+					 const struct uc_ack *ack)
 {
-	struct uc_delay *delay = &flow->delay;
+	struct uc_delay *delay = &annex->delay;
 	__u32 target_us, least_us;
 
-	uc_delay_judge(flow, ack);
+	uc_delay_judge(flow, annex, ack);
 	if (!ack->acked_bytes)
 		return;
 	/* segments may have grown since */
@@ -231,19 +234,20 @@ static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_a
 	least_us = uc_min(delay->before_us, delay->last_us);
 	if (!uc_delay_can_decrease(flow) || !least_us || least_us < target_us)
 		return;
-	uc_delay_decrease(flow, uc_delay_remains(flow->reno.cwnd, least_us, target_us));
+	uc_delay_decrease(flow, annex, uc_delay_remains(flow->reno.cwnd, least_us, target_us));
 	flow->cuts++;
 }
 
 /* Takes in a loss: algorithm 1, "on retransmit timeout" and "on fast recovery". It leaves 1 −
  * max_mdf of the window, once in a round trip, and the floor after several timeouts in a row. */
-static __always_inline void uc_delay_lost(struct uc_flow *flow, __u8 timeout)
+static __always_inline void uc_delay_lost(struct uc_flow *flow, struct uc_annex *annex,
+					  __u8 timeout)
 {
 	__u32 cwnd = flow->reno.cwnd;
 	__u8 decreases = uc_delay_can_decrease(flow);
 
 	if (timeout)
-		uc_undo_open(flow, cwnd, decreases ? flow->reno.ssthresh : 0);
+		uc_undo_open(flow, annex, cwnd, decreases ? flow->reno.ssthresh : 0);
 	flow->backoffs += timeout && flow->backoffs < 255;
 	if (flow->backoffs >= UC_SWIFT_RETX_RESET) {
 		uc_delay_reduce(flow, 0);
@@ -255,28 +259,28 @@ static __always_inline void uc_delay_lost(struct uc_flow *flow, __u8 timeout)
 	flow->reno.recover = flow->snd_nxt;
 	flow->losses++;
 	if (decreases && !uc_undo_is_open(flow))
-		uc_delay_forget(flow);
+		uc_delay_forget(flow, annex);
 }
 
 /* Reduces the window to the restart window after an idle retransmission timeout (RFC 5681 §4.1),
  * and discards the samples, which are as old. The segment that ends the pause is timed already. */
-static __always_inline void uc_delay_restart(struct uc_flow *flow)
+static __always_inline void uc_delay_restart(struct uc_flow *flow, struct uc_annex *annex)
 {
 	__u32 initial = flow->policy.initial_window_segments * flow->mss_bytes;
 
 	flow->reno.cwnd = uc_min(flow->reno.cwnd, uc_max(initial, uc_delay_floor_bytes(flow)));
-	flow->delay.last_us = 0;
-	flow->delay.before_us = 0;
+	annex->delay.last_us = 0;
+	annex->delay.before_us = 0;
 }
 
-static __always_inline void uc_delay_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
-					  __u64 idle_us)
+static __always_inline void uc_delay_sent(struct uc_flow *flow, struct uc_annex *annex,
+					  enum uc_sent sent, __u32 segments, __u64 idle_us)
 {
 	(void)segments;
 	if (sent == UC_SENT_TIMEOUT || sent == UC_SENT_FAST)
-		uc_delay_lost(flow, sent == UC_SENT_TIMEOUT);
+		uc_delay_lost(flow, annex, sent == UC_SENT_TIMEOUT);
 	else if (sent == UC_SENT_NEW && idle_us > uc_rto_us(flow))
-		uc_delay_restart(flow);
+		uc_delay_restart(flow, annex);
 	uc_delay_validate(flow);
 }
 

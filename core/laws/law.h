@@ -11,18 +11,19 @@
 #include "reno.h"
 
 /* Starts the law: both ends have agreed, and no data was sent yet. */
-static __always_inline void uc_law_open(struct uc_flow *flow)
+static __always_inline void uc_law_open(struct uc_flow *flow, struct uc_annex *annex)
 {
 	/* Below all data, not 0: comparisons are circular. RFC 6582 §3.2 step 1 sets recover to the
 	 * initial sequence number; to the letter, the loss of the very first data segment would
 	 * then wait for the timer, which no sender does and the RFC can't mean. */
 	flow->reno.recover = flow->snd_una - 2;
-	flow->reno.reduced_seq = flow->snd_una - 1;
+	if (!uc_counts_segments(flow))
+		flow->reno.reduced_seq = flow->snd_una - 1;
 	uc_cut_open(flow);
 	switch (uc_machine_of(flow->policy.law)) {
 #define UC_CASE(name)                                                                              \
 	case UC_MACHINE_##name:                                                                    \
-		uc_##name##_open(flow);                                                            \
+		uc_##name##_open(flow, annex);                                                     \
 		break;
 		UC_MACHINES(UC_CASE)
 #undef UC_CASE
@@ -31,13 +32,13 @@ static __always_inline void uc_law_open(struct uc_flow *flow)
 
 /* Takes in that the guest sent `segments` wire segments after having nothing in flight for idle_us
  * (0: something was in flight). */
-static __always_inline void uc_law_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
-					__u64 idle_us)
+static __always_inline void uc_law_sent(struct uc_flow *flow, struct uc_annex *annex,
+					enum uc_sent sent, __u32 segments, __u64 idle_us)
 {
 	switch (uc_machine_of(flow->policy.law)) {
 #define UC_CASE(name)                                                                              \
 	case UC_MACHINE_##name:                                                                    \
-		uc_##name##_sent(flow, sent, segments, idle_us);                                   \
+		uc_##name##_sent(flow, annex, sent, segments, idle_us);                            \
 		break;
 		UC_MACHINES(UC_CASE)
 #undef UC_CASE
@@ -45,13 +46,14 @@ static __always_inline void uc_law_sent(struct uc_flow *flow, enum uc_sent sent,
 }
 
 /* Takes in an ACK to the guest. */
-static __always_inline void uc_law_ack(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_law_ack(struct uc_flow *flow, struct uc_annex *annex,
+				       const struct uc_ack *ack)
 {
 	uc_cut_observe(flow, ack);
 	switch (uc_machine_of(flow->policy.law)) {
 #define UC_CASE(name)                                                                              \
 	case UC_MACHINE_##name:                                                                    \
-		uc_##name##_ack(flow, ack);                                                        \
+		uc_##name##_ack(flow, annex, ack);                                                 \
 		break;
 		UC_MACHINES(UC_CASE)
 #undef UC_CASE

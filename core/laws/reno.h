@@ -20,21 +20,22 @@
  */
 #define UC_GUARDED_REPAIR_SSTHRESH 3
 
-static __always_inline void uc_reno_open(struct uc_flow *flow)
+static __always_inline void uc_reno_open(struct uc_flow *flow, struct uc_annex *annex)
 {
+	(void)annex;
 	if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_open(flow);
 	else
 		uc_linux_open(flow);
 }
 
-static __always_inline void uc_reno_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
-					 __u64 idle_us)
+static __always_inline void uc_reno_sent(struct uc_flow *flow, struct uc_annex *annex,
+					 enum uc_sent sent, __u32 segments, __u64 idle_us)
 {
 	if (flow->policy.profile == UC_PROFILE_RFC)
-		uc_rfc_sent(flow, sent, idle_us);
+		uc_rfc_sent(flow, annex, sent, idle_us);
 	else
-		uc_linux_sent(flow, sent, segments, idle_us);
+		uc_linux_sent(flow, annex, sent, segments, idle_us);
 }
 
 /* Reduces once for a window of data, and not on top of a loss in that window (RFC 3168 §6.1.2). */
@@ -82,8 +83,10 @@ static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_a
 	uc_linux_ack(flow, &rest);
 }
 
-static __always_inline void uc_reno_ack(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_reno_ack(struct uc_flow *flow, struct uc_annex *annex,
+					const struct uc_ack *ack)
 {
+	(void)annex;
 	if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_ecn(flow, ack);
 	else

@@ -19,6 +19,13 @@
 
 #define UC_LINUX_SSTHRESH_MIN 2
 
+/* Returns the largest flight, in segments, of the window that ends at usage_seq. It lies where
+ * flows that count bytes have what they answer marks by, which profile `linux` does by `ca`. */
+static __always_inline __u32 *uc_max_flight(struct uc_reno *reno)
+{
+	return &reno->reduced_seq;
+}
+
 static __always_inline void uc_linux_open(struct uc_flow *flow)
 {
 	flow->reno.cwnd = flow->policy.initial_window_segments;
@@ -57,12 +64,12 @@ static __always_inline void uc_linux_validate(struct uc_flow *flow)
 	if (uc_undo_is_open(flow))
 		return;
 	if (uc_before(flow->snd_una, reno->usage_seq) && !limited &&
-	    (was_limited || flight <= reno->max_flight))
+	    (was_limited || flight <= *uc_max_flight(reno)))
 		return;
 	flow->bits &= ~UC_FLOW_LIMITED;
 	if (limited)
 		flow->bits |= UC_FLOW_LIMITED;
-	reno->max_flight = flight;
+	*uc_max_flight(reno) = flight;
 	reno->usage_seq = flow->snd_nxt;
 }
 
@@ -72,7 +79,8 @@ static __always_inline void uc_linux_grow(struct uc_flow *flow, __u32 segments)
 	__u8 slow_start = reno->cwnd < reno->ssthresh;
 	__u32 steps;
 
-	if (!(flow->bits & UC_FLOW_LIMITED) && !(slow_start && reno->cwnd < 2 * reno->max_flight))
+	if (!(flow->bits & UC_FLOW_LIMITED) &&
+	    !(slow_start && reno->cwnd < 2 * *uc_max_flight(reno)))
 		return;
 	if (slow_start) {
 		steps = uc_min(segments, reno->ssthresh - reno->cwnd);
@@ -172,7 +180,7 @@ static __always_inline void uc_linux_end_reduction(struct uc_flow *flow)
 	flow->ca = UC_CA_OPEN;
 }
 
-static __always_inline void uc_linux_timeout(struct uc_flow *flow)
+static __always_inline void uc_linux_timeout(struct uc_flow *flow, struct uc_annex *annex)
 {
 	struct uc_reno *reno = &flow->reno;
 	__u32 ssthresh = reno->ssthresh;
@@ -180,7 +188,7 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow)
 	/* a second timeout of the same data leaves ssthresh */
 	if (flow->ca != UC_CA_LOSS || !uc_before(flow->snd_una, reno->recover))
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
-	uc_undo_open(flow, reno->cwnd, ssthresh);
+	uc_undo_open(flow, annex, reno->cwnd, ssthresh);
 	reno->recover = flow->snd_nxt;
 	reno->cwnd = 1;
 	flow->ca = UC_CA_LOSS;
@@ -225,11 +233,11 @@ static __always_inline void uc_linux_restart(struct uc_flow *flow, __u64 idle_us
 	reno->cwnd = uc_max(reno->cwnd >> (halvings < 31 ? halvings : 31), restart);
 }
 
-static __always_inline void uc_linux_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
-					  __u64 idle_us)
+static __always_inline void uc_linux_sent(struct uc_flow *flow, struct uc_annex *annex,
+					  enum uc_sent sent, __u32 segments, __u64 idle_us)
 {
 	if (sent == UC_SENT_TIMEOUT)
-		uc_linux_timeout(flow);
+		uc_linux_timeout(flow, annex);
 	else if (sent == UC_SENT_FAST)
 		uc_linux_fast_retransmit(flow);
 	else if (sent == UC_SENT_NEW && flow->ca == UC_CA_OPEN)

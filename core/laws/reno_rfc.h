@@ -144,11 +144,11 @@ static __always_inline void uc_rfc_undo(struct uc_flow *flow, __u32 acked_bytes)
 	reno->reduced_seq = flow->snd_una;
 }
 
-static __always_inline void uc_rfc_timeout(struct uc_flow *flow)
+static __always_inline void uc_rfc_timeout(struct uc_flow *flow, struct uc_annex *annex)
 {
 	struct uc_reno *reno = &flow->reno;
 
-	uc_undo_open(flow, reno->cwnd, uc_rfc_pipe_bytes(flow));
+	uc_undo_open(flow, annex, reno->cwnd, uc_rfc_pipe_bytes(flow));
 	/* RFC 5681 §3.1: a segment that times out again does not lower ssthresh again */
 	if (!(flow->bits & UC_FLOW_TIMED_OUT))
 		reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
@@ -162,7 +162,8 @@ static __always_inline void uc_rfc_timeout(struct uc_flow *flow)
 	flow->losses++;
 }
 
-static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent, __u64 idle_us)
+static __always_inline void uc_rfc_sent(struct uc_flow *flow, struct uc_annex *annex,
+					enum uc_sent sent, __u64 idle_us)
 {
 	/* duplicates of data below recover start no fast retransmit (RFC 6582 §3.2 step 2): a
 	 * retransmission after them is the timer's, unless the guest uses SACK */
@@ -170,7 +171,7 @@ static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent,
 		sent == UC_SENT_TIMEOUT || (sent == UC_SENT_FAST && !(flow->bits & UC_FLOW_SACK));
 
 	if (timer)
-		uc_rfc_timeout(flow);
+		uc_rfc_timeout(flow, annex);
 	/* the guest repairs: RFC 5682 §2.1 steps 2a and 3a */
 	else if (sent == UC_SENT_AGAIN)
 		uc_undo_close(flow);

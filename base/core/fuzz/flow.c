@@ -63,15 +63,15 @@ static void pass(struct game *game, const struct uc_segment *segment)
 {
 	struct place *place = &game->place;
 	struct call call = {.segment = segment, .policy = &place->policy};
-	struct uc_flow before;
+	struct uc_whole before;
 	struct uc_edit edit;
 
 	segments++;
 	place_sweep(place, segment, game->now_ns);
-	before = place->flow;
-	call.before = place->has_flow ? &before : NULL;
+	before = place->whole;
+	call.before = place->has_flow ? &before.flow : NULL;
 	call.reason = place_pass(place, segment, game->now_ns, &edit);
-	call.after = place->has_flow ? &place->flow : NULL;
+	call.after = place->has_flow ? &place->whole.flow : NULL;
 	call.edit = &edit;
 	if (traces)
 		print_call(&call, game->now_ns);
@@ -83,7 +83,7 @@ static void pass(struct game *game, const struct uc_segment *segment)
 /* Returns a number that an end may think of. */
 static __u32 anchor(const struct place *place, __u8 which)
 {
-	const struct uc_flow *flow = &place->flow;
+	const struct uc_flow *flow = &place->whole.flow;
 	const __u32 anchors[] = {
 		flow->snd_nxt,  flow->snd_una,       flow->edge, flow->echoed_ack,
 		flow->peer_nxt, flow->furthest_edge, ISS,        IRS,
@@ -112,7 +112,7 @@ static __u8 flags_of(const struct step *step)
 /* Returns the segment of a step. */
 static struct uc_segment segment_of(const struct place *place, const struct step *step)
 {
-	const struct uc_flow *flow = &place->flow;
+	const struct uc_flow *flow = &place->whole.flow;
 	__u8 from_guest = step->kind & 1, plain = step->kind & 2;
 	__u32 mss_bytes = place->has_flow ? flow->mss_bytes : 536;
 	struct uc_segment segment = {

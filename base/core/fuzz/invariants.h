@@ -9,7 +9,7 @@
 #include "core.h"
 #include "input.h"
 
-/* One call of the core. */
+/* One call of the core. Each flow is the first member of a uc_whole. */
 struct call {
 	const struct uc_segment *segment;
 	const struct uc_edit *edit;
@@ -76,7 +76,7 @@ static void check_drop(const struct call *call)
 	require("a dropped segment enters no flow", call->before || !call->after);
 	require("a dropped segment removes no flow", !call->before || call->after);
 	require("a dropped segment changes no field",
-		!call->before || !memcmp(call->before, call->after, sizeof(struct uc_flow)));
+		!call->before || !memcmp(call->before, call->after, sizeof(struct uc_whole)));
 }
 
 /* Checks invariant "no false signal" in an established flow. */
@@ -188,19 +188,19 @@ static __u8 is_discarded(const struct uc_flow *flow, const struct uc_segment *se
 /* Checks invariant "out-of-window segments". */
 static void check_unchanged(const struct call *call)
 {
-	struct uc_flow flow, before;
+	struct uc_whole flow, before;
 
 	if (!call->before || !call->after || call->segment->direction == UC_FROM_GUEST)
 		return;
 	if (uc_is_syn(call->segment)) {
 		if (call->before->stage != UC_TRANSLATING)
 			return;
-		flow = *call->after;
-		before = *call->before;
-		memset(uc_kept(&flow), 0, sizeof(struct uc_kept_syn));
-		memset(uc_kept(&before), 0, sizeof(struct uc_kept_syn));
-		flow.bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
-		before.bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
+		flow = *(const struct uc_whole *)call->after;
+		before = *(const struct uc_whole *)call->before;
+		memset(uc_kept(&flow.flow, &flow.annex), 0, sizeof(struct uc_kept_syn));
+		memset(uc_kept(&before.flow, &before.annex), 0, sizeof(struct uc_kept_syn));
+		flow.flow.bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
+		before.flow.bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
 		require("a SYN of the peer changes only where it is stored",
 			!memcmp(&flow, &before, sizeof(flow)));
 		return;
@@ -209,7 +209,7 @@ static void check_unchanged(const struct call *call)
 		return;
 	forged++;
 	require("a segment that its receiver discards changes no field",
-		!memcmp(call->before, call->after, sizeof(struct uc_flow)));
+		!memcmp(call->before, call->after, sizeof(struct uc_whole)));
 }
 
 /* Checks all invariants of one call. */

@@ -9,7 +9,7 @@
 #include "core.h"
 
 struct place {
-	struct uc_flow flow;
+	struct uc_whole whole;
 	struct uc_policy policy;
 	struct uc_kept_syn asked;    /* the peer's SYN that the guest has not answered */
 	struct uc_ccc_answer answer; /* the group's answer to each report */
@@ -19,19 +19,19 @@ struct place {
 };
 
 /* The entry points, each compiled once. */
-static __attribute__((noinline)) enum uc_reason open_flow(struct uc_flow *flow,
+static __attribute__((noinline)) enum uc_reason open_flow(struct uc_whole *whole,
 							  const struct uc_policy *policy,
 							  const struct uc_segment *segment,
 							  __u64 now_ns, struct uc_edit *edit)
 {
-	return uc_open(flow, policy, segment, now_ns, edit);
+	return uc_open(&whole->flow, &whole->annex, policy, segment, now_ns, edit);
 }
 
 /* Removes a stale flow before a SYN. */
 static void place_sweep(struct place *place, const struct uc_segment *segment, __u64 now_ns)
 {
-	if (uc_is_syn(segment) && place->has_flow && place->flow.stage == UC_TRANSLATING &&
-	    uc_is_stale(&place->flow, now_ns))
+	if (uc_is_syn(segment) && place->has_flow && place->whole.flow.stage == UC_TRANSLATING &&
+	    uc_is_stale(&place->whole.flow, now_ns))
 		place->has_flow = 0;
 }
 
@@ -40,25 +40,29 @@ static enum uc_reason place_syn(struct place *place, const struct uc_segment *se
 				struct uc_edit *edit)
 {
 	__u8 is_peers = segment->direction == UC_TO_GUEST, was_there = place->has_flow, met = 0;
-	struct uc_flow flow = {};
+	struct uc_whole whole = {};
 	enum uc_reason reason;
 
 	if (was_there)
-		flow = place->flow;
+		whole = place->whole;
 	if (place->has_asked && !is_peers && !was_there)
-		met = uc_begin_asked(&flow, &place->policy, &place->asked, now_ns);
-	reason = open_flow(&flow, &place->policy, segment, now_ns, edit);
+		met = uc_begin_asked(&whole.flow, &whole.annex, &place->policy, &place->asked,
+				     now_ns);
+	/* now, since it decides where a SYN is stored */
+	if (met)
+		whole.flow.share = place->share;
+	reason = open_flow(&whole, &place->policy, segment, now_ns, edit);
 	if (!uc_drops(reason))
 		place->has_asked = 0;
 	if (reason == UC_TRANSLATED && is_peers && !was_there) {
 		uc_pack_syn(&place->asked, segment);
 		place->has_asked = 1;
 	} else if (reason == UC_TRANSLATED || (met && reason == UC_NO_HANDSHAKE)) {
-		flow.share = place->share;
-		place->flow = flow;
+		whole.flow.share = place->share;
+		place->whole = whole;
 		place->has_flow = 1;
 	} else if (was_there) {
-		place->flow = flow;
+		place->whole = whole;
 		place->has_flow = !uc_forgets(reason);
 	}
 	return reason;
@@ -70,19 +74,20 @@ static enum uc_reason place_stranger(struct place *place, const struct uc_segmen
 				     __u64 now_ns, struct uc_edit *edit)
 {
 	enum uc_reason reason = UC_NO_HANDSHAKE;
-	struct uc_flow flow = {};
+	struct uc_whole whole = {};
 
 	if (place->has_asked && segment->direction == UC_FROM_GUEST) {
-		reason = uc_open_asked(&flow, &place->policy, &place->asked, segment, now_ns, edit);
+		reason = uc_open_asked(&whole.flow, &whole.annex, &place->policy, &place->asked,
+				       segment, now_ns, edit);
 		place->has_asked = reason == UC_NO_HANDSHAKE;
 	}
 	if (reason == UC_NO_HANDSHAKE) {
-		flow = (struct uc_flow){};
-		reason = uc_adopt(&flow, &place->policy, segment, now_ns, edit);
+		whole = (struct uc_whole){};
+		reason = uc_adopt(&whole.flow, &whole.annex, &place->policy, segment, now_ns, edit);
 	}
 	if (reason == UC_TRANSLATED || reason == UC_HELD) {
-		flow.share = place->share;
-		place->flow = flow;
+		whole.flow.share = place->share;
+		place->whole = whole;
 		place->has_flow = 1;
 	}
 	return reason;
@@ -92,14 +97,15 @@ static enum uc_reason place_stranger(struct place *place, const struct uc_segmen
 static enum uc_reason place_other(struct place *place, const struct uc_segment *segment,
 				  __u64 now_ns, struct uc_edit *edit)
 {
-	struct uc_flow *flow = &place->flow;
+	struct uc_flow *flow = &place->whole.flow;
+	struct uc_annex *annex = &place->whole.annex;
 	enum uc_reason reason;
 	__u8 awaits;
 
 	if (!place->has_flow)
 		return place_stranger(place, segment, now_ns, edit);
 	if ((segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK)) {
-		reason = uc_reopen(flow, &place->policy, segment, now_ns, edit);
+		reason = uc_reopen(flow, annex, &place->policy, segment, now_ns, edit);
 		if (reason == UC_TRANSLATED)
 			flow->share = place->share;
 		else if (uc_forgets(reason))
@@ -107,12 +113,12 @@ static enum uc_reason place_other(struct place *place, const struct uc_segment *
 		if (uc_forgets(reason) || uc_drops(reason))
 			return reason;
 	}
-	reason = uc_translate(flow, segment, now_ns, edit);
+	reason = uc_translate(flow, annex, segment, now_ns, edit);
 	awaits = uc_awaits(flow);
 	if (awaits) {
-		uc_coupled_report(flow, now_ns);
-		uc_tell_share(flow, segment, awaits, uc_is_closed(flow) ? NULL : &place->answer,
-			      edit);
+		uc_coupled_report(flow, annex, now_ns);
+		uc_tell_share(flow, annex, segment, awaits,
+			      uc_is_closed(flow) ? NULL : &place->answer, edit);
 	}
 	if (uc_forgets(reason))
 		place->has_flow = 0;

@@ -52,7 +52,7 @@ static void call(struct uc_flow *flow, const struct uc_segment *segment, __u32 g
 
 	/* so that a change shows that the segment was accepted */
 	assume(segment->direction == UC_TO_GUEST && flow->seen_ns != now_ns);
-	reason = uc_translate(flow, segment, now_ns, &edit);
+	reason = uc_translate(flow, &annex, segment, now_ns, &edit);
 	prove("an edge that was given stays covered until it is acknowledged",
 	      covers(flow, given) || !uc_after(given, flow->snd_una));
 	if (flow->bits & UC_FLOW_AWAITS)
@@ -75,7 +75,7 @@ static void call(struct uc_flow *flow, const struct uc_segment *segment, __u32 g
 
 	assume(segment->direction == UC_FROM_GUEST);
 	assume(segment->seq - (flow->snd_una - WINDOW_MOST) - 1 < 2 * WINDOW_MOST);
-	reason = uc_translate(flow, segment, any_long(), &edit);
+	reason = uc_translate(flow, &annex, segment, any_long(), &edit);
 	prove("data inside what was given is not dropped",
 	      reason != UC_BEYOND_EDGE ||
 		      uc_segment_end(segment) - flow->snd_una - 1 >= given - flow->snd_una);

@@ -13,8 +13,8 @@ static enum uc_reason begin(struct uc_flow *flow, const struct uc_policy *policy
 			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
 {
 	if (any_byte())
-		return uc_open(flow, policy, segment, now_ns, edit);
-	return uc_reopen(flow, policy, segment, now_ns, edit);
+		return uc_open(flow, &annex, policy, segment, now_ns, edit);
+	return uc_reopen(flow, &annex, policy, segment, now_ns, edit);
 }
 #else
 /* Calls what platforms call for a flow that is not in the table; `flow` is zeroed. */
@@ -25,14 +25,15 @@ static enum uc_reason begin(struct uc_flow *flow, const struct uc_policy *policy
 
 	switch (any_byte()) {
 	case 0:
-		return uc_open_asked(flow, policy, &kept, segment, now_ns, edit);
+		return uc_open_asked(flow, &annex, policy, &kept, segment, now_ns, edit);
 	case 1:
-		return uc_adopt(flow, policy, segment, now_ns, edit);
+		return uc_adopt(flow, &annex, policy, segment, now_ns, edit);
 	case 2:
 		*edit = uc_edit_none(segment);
-		return uc_begin_asked(flow, policy, &kept, now_ns) ? UC_TRANSLATED : UC_NO_POLICY;
+		return uc_begin_asked(flow, &annex, policy, &kept, now_ns) ? UC_TRANSLATED
+									   : UC_NO_POLICY;
 	default:
-		return uc_open(flow, policy, segment, now_ns, edit);
+		return uc_open(flow, &annex, policy, segment, now_ns, edit);
 	}
 }
 #endif

@@ -24,6 +24,7 @@ __u16 any_short(void);
 __u32 any_word(void);
 __u64 any_long(void);
 struct uc_flow any_flow(void);
+struct uc_annex any_annex(void);
 struct uc_segment any_segment(void);
 struct uc_policy any_policy(void);
 

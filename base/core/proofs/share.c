@@ -19,7 +19,7 @@ int main(void)
 	assume(flow.stage == UC_TRANSLATING && uc_is_coupled(&flow));
 	if (any_byte()) {
 		awaits = uc_awaits(&flow);
-		report = uc_coupled_report(&flow, any_long());
+		report = uc_coupled_report(&flow, &annex, any_long());
 		prove("what a report says is within its own bounds",
 		      report.mss_bytes == flow.mss_bytes && report.state <= UC_CCC_BACKOFF &&
 			      report.cwnd_bytes <= UC_INFINITE_SSTHRESH &&
@@ -31,7 +31,7 @@ int main(void)
 		 * data takes it out */
 		assume(!(was_awaits & UC_AWAITS_DUPLICATE) || segment.ack != flow.snd_una ||
 		       uc_flight_bytes(&flow));
-		uc_tell_share(&flow, &segment, was_awaits, any_byte() ? &answer : 0, &edit);
+		uc_tell_share(&flow, &annex, &segment, was_awaits, any_byte() ? &answer : 0, &edit);
 		prove_bounds(&segment, &edit);
 		if (!uc_after(segment.ack, flow.snd_nxt))
 			prove_no_shrink(&flow, &segment, &edit);

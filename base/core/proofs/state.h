@@ -84,11 +84,15 @@ static __u8 is_sound(const struct uc_flow *flow)
 	return is_law(&flow->policy) && (is_asking(flow) || is_agreed(flow));
 }
 
-/* Returns an arbitrary flow of which the invariant holds. */
+/* The annex of the flow that a proof is about. */
+static struct uc_annex annex;
+
+/* Returns an arbitrary flow of which the invariant holds, and sets its annex. */
 static struct uc_flow sound_flow(void)
 {
 	struct uc_flow flow = any_flow();
 
+	annex = any_annex();
 	set_law(&flow.policy);
 	assume(is_sound(&flow));
 	assume(!has_fraction() || is_fraction(&flow.dctcp));

@@ -7,7 +7,7 @@ int main(void)
 	struct uc_flow flow = sound_flow(), before = flow;
 	struct uc_segment segment = any_segment();
 	struct uc_edit edit;
-	enum uc_reason reason = uc_translate(&flow, &segment, any_long(), &edit);
+	enum uc_reason reason = uc_translate(&flow, &annex, &segment, any_long(), &edit);
 
 	prove("the flow stays sound", uc_forgets(reason) || is_sound(&flow));
 	prove("a duplicate ACK leaves data in flight", before.bits & UC_FLOW_DUPLICATE ||

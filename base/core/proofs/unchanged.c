@@ -18,14 +18,29 @@
 #endif
 #include "state.h"
 
-/* States that no byte of the flow differs but those `size` bytes. */
-static void prove_bytes(const struct uc_flow *flow, const struct uc_flow *before, unsigned int from,
+/* The flow's annex before the call. */
+static struct uc_annex annex_before;
+
+/* States that no byte of the flow or its annex differs but `size` bytes from `kept` on. */
+static void prove_bytes(const struct uc_flow *flow, const struct uc_flow *before, const void *kept,
 			unsigned int size)
 {
-	unsigned int i = any_word();
+	const __u8 *now, *was;
+	unsigned int i = any_word(), bytes;
 
-	assume(i < sizeof(*flow) && (i < from || i >= from + size));
-	prove("no other byte of the flow changes", ((__u8 *)flow)[i] == ((__u8 *)before)[i]);
+	if (any_byte()) {
+		now = (const __u8 *)flow;
+		was = (const __u8 *)before;
+		bytes = sizeof(*flow);
+	} else {
+		now = (const __u8 *)&annex;
+		was = (const __u8 *)&annex_before;
+		bytes = sizeof(annex);
+	}
+	assume(i < bytes);
+	for (unsigned int at = 0; at < size; at++)
+		assume(now + i != (const __u8 *)kept + at);
+	prove("no other byte of the flow changes", now[i] == was[i]);
 }
 
 #ifdef PROOF_SYN
@@ -34,18 +49,18 @@ static void call(struct uc_flow *flow, struct uc_flow *before, struct uc_segment
 		 __u64 now_ns, struct uc_edit *edit)
 {
 	unsigned int bits = __builtin_offsetof(struct uc_flow, bits);
-	unsigned int kept = (unsigned int)((__u8 *)uc_kept(flow) - (__u8 *)flow);
+	const void *kept = uc_kept(flow, &annex);
 	__u32 asked = UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED;
 	struct uc_policy policy = any_policy();
 
 	if (any_byte()) {
 		assume(uc_is_syn(segment) && uc_stays(flow, segment, now_ns));
-		uc_open(flow, &policy, segment, now_ns, edit);
+		uc_open(flow, &annex, &policy, segment, now_ns, edit);
 		prove("no other bit of the flow changes", !((flow->bits ^ before->bits) & ~asked));
 		before->bits = flow->bits;
 		prove_bytes(flow, before, kept, sizeof(struct uc_kept_syn));
-	} else if (uc_reopen(flow, &policy, segment, now_ns, edit) == UC_NO_HANDSHAKE) {
-		prove_bytes(flow, before, 0, 0);
+	} else if (uc_reopen(flow, &annex, &policy, segment, now_ns, edit) == UC_NO_HANDSHAKE) {
+		prove_bytes(flow, before, NULL, 0);
 	}
 }
 #elif defined(PROOF_STRANGER)
@@ -57,18 +72,18 @@ static void call(struct uc_flow *flow, struct uc_flow *before, struct uc_segment
 
 	assume(segment->direction == UC_TO_GUEST);
 	assume(!handshake || !(segment->flags & UC_ACK) || !uc_is_answered_by(flow, segment));
-	uc_translate(flow, segment, now_ns, edit);
-	prove_bytes(flow, before, 0, 0);
+	uc_translate(flow, &annex, segment, now_ns, edit);
+	prove_bytes(flow, before, NULL, 0);
 }
 #else
 /* A segment that is dropped. */
 static void call(struct uc_flow *flow, struct uc_flow *before, struct uc_segment *segment,
 		 __u64 now_ns, struct uc_edit *edit)
 {
-	enum uc_reason reason = uc_translate(flow, segment, now_ns, edit);
+	enum uc_reason reason = uc_translate(flow, &annex, segment, now_ns, edit);
 
 	assume(uc_drops(reason));
-	prove_bytes(flow, before, 0, 0);
+	prove_bytes(flow, before, NULL, 0);
 }
 #endif
 
@@ -78,6 +93,7 @@ int main(void)
 	struct uc_segment segment = any_segment();
 	struct uc_edit edit;
 
+	annex_before = annex;
 	call(&flow, &before, &segment, any_long(), &edit);
 	return 0;
 }

@@ -1,5 +1,7 @@
 //! The types of the C contract, made by bindgen.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::sys;
 
 /// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
@@ -9,6 +11,40 @@ pub type Segment = sys::uc_segment;
 pub type Edit = sys::uc_edit;
 /// What the operator wants of a port.
 pub type Policy = sys::uc_policy;
-/// All that the host knows of one flow; at most 256 bytes, the last for law `delay` and law
-/// `coupled` alone.
-pub type Flow = sys::uc_flow;
+/// All that the host knows of one flow: its state, to which this dereferences, and its annex.
+pub type Flow = sys::uc_whole;
+/// What the host knows of any flow.
+pub type FlowState = sys::uc_flow;
+/// What the host knows besides of a flow whose law has a far room, or that shares its window.
+pub type Annex = sys::uc_annex;
+
+impl Flow {
+    /// Returns whether the flow has an annex; that of another is empty.
+    pub fn has_annex(&self) -> bool {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_has_annex(self) != 0 }
+    }
+}
+
+impl From<FlowState> for Flow {
+    fn from(flow: FlowState) -> Flow {
+        Flow {
+            flow,
+            annex: Annex::default(),
+        }
+    }
+}
+
+impl Deref for Flow {
+    type Target = FlowState;
+
+    fn deref(&self) -> &FlowState {
+        &self.flow
+    }
+}
+
+impl DerefMut for Flow {
+    fn deref_mut(&mut self) -> &mut FlowState {
+        &mut self.flow
+    }
+}

@@ -24,7 +24,7 @@ pub mod steal;
 mod sys;
 pub mod watch;
 
-pub use contract::{Edit, Flow, Policy, Segment};
+pub use contract::{Annex, Edit, Flow, FlowState, Policy, Segment};
 pub use entry::{Compiled, Core, LIBRARY};
 pub use law::{Law, LawRow};
 #[cfg(feature = "loaded")]

@@ -9,70 +9,71 @@ extern const __u64 uc_shim_layout;
 const __u64 uc_shim_layout = UC_LAYOUT;
 #endif
 
-enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_open(struct uc_whole *flow, const struct uc_policy *policy,
 			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_reopen(struct uc_whole *flow, const struct uc_policy *policy,
 			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_open_asked(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_open_asked(struct uc_whole *flow, const struct uc_policy *policy,
 				  const struct uc_segment *syn, const struct uc_segment *answer,
 				  __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
+enum uc_reason uc_shim_translate(struct uc_whole *flow, const struct uc_segment *segment,
 				 __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_adopt(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_adopt(struct uc_whole *flow, const struct uc_policy *policy,
 			     const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
 __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason);
 __u8 uc_shim_is_strict(const struct uc_policy *policy);
-__u8 uc_shim_is_half_open(const struct uc_flow *flow);
-__u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
-__u32 uc_shim_window_bytes(const struct uc_flow *flow);
-__u8 uc_shim_alpha_q30(const struct uc_flow *flow, __u32 *alpha_q30);
-__u8 uc_shim_is_closed(const struct uc_flow *flow);
-__u8 uc_shim_leaves_group(const struct uc_flow *flow)
+__u8 uc_shim_is_half_open(const struct uc_whole *flow);
+__u8 uc_shim_is_stale(const struct uc_whole *flow, __u64 now_ns);
+__u32 uc_shim_window_bytes(const struct uc_whole *flow);
+__u8 uc_shim_alpha_q30(const struct uc_whole *flow, __u32 *alpha_q30);
+__u8 uc_shim_is_closed(const struct uc_whole *flow);
+__u8 uc_shim_leaves_group(const struct uc_whole *flow)
 {
-	return uc_leaves_group(flow);
+	return uc_leaves_group(&flow->flow);
 }
 
-__u8 uc_shim_awaits(struct uc_flow *flow);
-void uc_shim_report(struct uc_flow *flow, __u64 now_ns, struct uc_ccc_report *report);
-void uc_shim_tell_share(struct uc_flow *flow, const struct uc_segment *segment, __u8 awaits,
+__u8 uc_shim_has_annex(const struct uc_whole *flow);
+__u8 uc_shim_awaits(struct uc_whole *flow);
+void uc_shim_report(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *report);
+void uc_shim_tell_share(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
 			const struct uc_ccc_answer *answer, struct uc_edit *edit);
 int uc_shim_forgets(__u32 reason);
 int uc_shim_drops(__u32 reason);
 const char *uc_shim_reason_label(__u32 reason);
 const char *uc_shim_reason_meaning(__u32 reason);
 
-enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_open(struct uc_whole *flow, const struct uc_policy *policy,
 			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
 {
-	return uc_open(flow, policy, segment, now_ns, edit);
+	return uc_open(&flow->flow, &flow->annex, policy, segment, now_ns, edit);
 }
 
-enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_reopen(struct uc_whole *flow, const struct uc_policy *policy,
 			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit)
 {
-	return uc_reopen(flow, policy, answer, now_ns, edit);
+	return uc_reopen(&flow->flow, &flow->annex, policy, answer, now_ns, edit);
 }
 
-enum uc_reason uc_shim_open_asked(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_open_asked(struct uc_whole *flow, const struct uc_policy *policy,
 				  const struct uc_segment *syn, const struct uc_segment *answer,
 				  __u64 now_ns, struct uc_edit *edit)
 {
 	struct uc_kept_syn kept = {};
 
 	uc_pack_syn(&kept, syn);
-	return uc_open_asked(flow, policy, &kept, answer, now_ns, edit);
+	return uc_open_asked(&flow->flow, &flow->annex, policy, &kept, answer, now_ns, edit);
 }
 
-enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
+enum uc_reason uc_shim_translate(struct uc_whole *flow, const struct uc_segment *segment,
 				 __u64 now_ns, struct uc_edit *edit)
 {
-	return uc_translate(flow, segment, now_ns, edit);
+	return uc_translate(&flow->flow, &flow->annex, segment, now_ns, edit);
 }
 
-enum uc_reason uc_shim_adopt(struct uc_flow *flow, const struct uc_policy *policy,
+enum uc_reason uc_shim_adopt(struct uc_whole *flow, const struct uc_policy *policy,
 			     const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
 {
-	return uc_adopt(flow, policy, segment, now_ns, edit);
+	return uc_adopt(&flow->flow, &flow->annex, policy, segment, now_ns, edit);
 }
 
 __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason)
@@ -85,49 +86,54 @@ __u8 uc_shim_is_strict(const struct uc_policy *policy)
 	return uc_is_strict(policy);
 }
 
-__u8 uc_shim_is_half_open(const struct uc_flow *flow)
+__u8 uc_shim_is_half_open(const struct uc_whole *flow)
 {
-	return uc_is_half_open(flow);
+	return uc_is_half_open(&flow->flow);
 }
 
-__u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns)
+__u8 uc_shim_is_stale(const struct uc_whole *flow, __u64 now_ns)
 {
-	return uc_is_stale(flow, now_ns);
+	return uc_is_stale(&flow->flow, now_ns);
 }
 
-__u32 uc_shim_window_bytes(const struct uc_flow *flow)
+__u32 uc_shim_window_bytes(const struct uc_whole *flow)
 {
-	return uc_law_window_bytes(flow);
+	return uc_law_window_bytes(&flow->flow);
 }
 
 // Returns 1 and DCTCP's estimate if the flow's law keeps one, else 0.
-__u8 uc_shim_alpha_q30(const struct uc_flow *flow, __u32 *alpha_q30)
+__u8 uc_shim_alpha_q30(const struct uc_whole *flow, __u32 *alpha_q30)
 {
-	if (uc_cut_of(flow->policy.law) != UC_CUT_dctcp)
+	if (uc_cut_of(flow->flow.policy.law) != UC_CUT_dctcp)
 		return 0;
-	*alpha_q30 = flow->dctcp.alpha_q30;
+	*alpha_q30 = flow->flow.dctcp.alpha_q30;
 	return 1;
 }
 
-__u8 uc_shim_is_closed(const struct uc_flow *flow)
+__u8 uc_shim_is_closed(const struct uc_whole *flow)
 {
-	return uc_is_closed(flow);
+	return uc_is_closed(&flow->flow);
 }
 
-__u8 uc_shim_awaits(struct uc_flow *flow)
+__u8 uc_shim_has_annex(const struct uc_whole *flow)
 {
-	return uc_awaits(flow);
+	return uc_has_annex(&flow->flow);
 }
 
-void uc_shim_report(struct uc_flow *flow, __u64 now_ns, struct uc_ccc_report *report)
+__u8 uc_shim_awaits(struct uc_whole *flow)
 {
-	*report = uc_coupled_report(flow, now_ns);
+	return uc_awaits(&flow->flow);
 }
 
-void uc_shim_tell_share(struct uc_flow *flow, const struct uc_segment *segment, __u8 awaits,
+void uc_shim_report(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *report)
+{
+	*report = uc_coupled_report(&flow->flow, &flow->annex, now_ns);
+}
+
+void uc_shim_tell_share(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
 			const struct uc_ccc_answer *answer, struct uc_edit *edit)
 {
-	uc_tell_share(flow, segment, awaits, answer, edit);
+	uc_tell_share(&flow->flow, &flow->annex, segment, awaits, answer, edit);
 }
 
 int uc_shim_forgets(__u32 reason)

@@ -5,7 +5,7 @@
 void uc_shim_hook_saw(struct uc_hooks *hooks, const struct uc_segment *segment, __u64 now_ns);
 __u8 uc_shim_is_blind(const struct uc_hooks *hooks, __u32 direction);
 __u8 uc_shim_hooks_ask(const struct uc_hooks *hooks, __u64 now_ns);
-__u8 uc_shim_is_missed(const struct uc_flow *flow, const struct uc_segment *segment);
+__u8 uc_shim_is_missed(const struct uc_whole *flow, const struct uc_segment *segment);
 
 void uc_shim_hook_saw(struct uc_hooks *hooks, const struct uc_segment *segment, __u64 now_ns)
 {
@@ -22,7 +22,7 @@ __u8 uc_shim_hooks_ask(const struct uc_hooks *hooks, __u64 now_ns)
 	return uc_hooks_ask(hooks, now_ns);
 }
 
-__u8 uc_shim_is_missed(const struct uc_flow *flow, const struct uc_segment *segment)
+__u8 uc_shim_is_missed(const struct uc_whole *flow, const struct uc_segment *segment)
 {
-	return uc_is_missed(flow, segment);
+	return uc_is_missed(&flow->flow, segment);
 }

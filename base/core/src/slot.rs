@@ -84,6 +84,10 @@ impl<C: Core> Slot<C> {
             let begun = self.core.open(&mut flow, &self.policy, &syn, now_ns);
             begun.0 == Reason::TRANSLATED
         });
+        // now, since it decides where a SYN is stored
+        if met {
+            flow.share = self.share;
+        }
         let (reason, edit) = self.core.open(&mut flow, &self.policy, segment, now_ns);
         if !reason.drops() {
             self.asked = None;

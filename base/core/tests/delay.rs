@@ -70,7 +70,10 @@ fn the_window_moves_as_the_reference_of_swift_has_it_step_by_step() {
                 swift,
                 guest.flow
             );
-            let known = (guest.flow.delay.before_us, guest.flow.delay.last_us);
+            let known = (
+                guest.flow.annex.delay.before_us,
+                guest.flow.annex.delay.last_us,
+            );
             prop_assert_eq!(known, swift.known(), "move {} of {:?}", index, &moves);
             grown.set(grown.get() + u32::from(after > before));
         }
@@ -295,7 +298,7 @@ fn grows(target: Target, cwnd: u32, rtt_us: u32) -> bool {
     // sending and acknowledging the first takes 10 µs each, the first of them before it is timed
     guest.now_ns = begun_ns + u64::from(rtt_us) * 1_000;
     guest.ack(1);
-    assert_eq!(guest.flow.delay.last_us, rtt_us);
+    assert_eq!(guest.flow.annex.delay.last_us, rtt_us);
     guest.window() > cwnd
 }
 
@@ -338,7 +341,7 @@ fn within_the_step_of_a_range_of_a_minute_a_delay_may_count_as_below_the_target(
     // the other 36 take 360 µs, and the ACK 10
     play(&Move::Wait(rtt_us - 370), &mut swift, &mut guest);
     let verdict = play(&Move::Ack(1), &mut swift, &mut guest);
-    assert_eq!(u64::from(guest.flow.delay.last_us), rtt_us);
+    assert_eq!(u64::from(guest.flow.annex.delay.last_us), rtt_us);
     assert_eq!(verdict, Verdict::Either(cwnd, cwnd + MSS, 0.0));
     assert_eq!(guest.window(), cwnd + MSS);
     let (low, high) = target.bounds(f64::from(cwnd));
@@ -456,7 +459,7 @@ fn a_flow_of_another_law_has_no_timers() {
         for step in &moves {
             play(step, &mut swift, &mut guest);
         }
-        prop_assert_eq!(guest.flow.delay, Flow::default().delay);
+        prop_assert_eq!(guest.flow.annex.delay, Flow::default().annex.delay);
         Ok(())
     });
 }

@@ -169,16 +169,16 @@ fn law_delay_takes_its_decrease_back_and_keeps_its_samples() {
     let guest = timed_out(Guest::under(policy, true));
     assert_eq!(guest.flow.reno.cwnd, 5 * MSS);
     let mut guest = guest;
-    guest.flow.delay.last_us = 700;
+    guest.flow.annex.delay.last_us = 700;
     guest.ack(2);
     assert_eq!((guest.ca(), guest.ssthresh()), (consts::CA_OPEN, INFINITE));
     assert!((10 * MSS..=12 * MSS).contains(&guest.flow.reno.cwnd));
-    assert_eq!(guest.flow.delay.last_us, 700);
+    assert_eq!(guest.flow.annex.delay.last_us, 700);
     let mut guest = timed_out(Guest::under(policy, true));
-    guest.flow.delay.last_us = 700;
+    guest.flow.annex.delay.last_us = 700;
     guest.duplicate(1);
     assert_eq!(
-        guest.flow.delay.last_us, 0,
+        guest.flow.annex.delay.last_us, 0,
         "a loss's timeout discards them"
     );
 }
@@ -186,7 +186,8 @@ fn law_delay_takes_its_decrease_back_and_keeps_its_samples() {
 #[test]
 fn a_flow_with_a_groups_window_takes_nothing_back() {
     let mut guest = linux(true);
-    guest.flow.coupled.given_bytes = 10 * MSS;
+    guest.flow.share = 1;
+    guest.flow.annex.coupled.given_bytes = 10 * MSS;
     guest.send(10);
     guest.retransmit();
     guest.ack(2);

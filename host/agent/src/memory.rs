@@ -91,9 +91,11 @@ mod tests {
             let programs = Programs::load_with(flows, events).unwrap();
             programs.memory_bytes().unwrap()
         };
-        let (few, many) = (1 << 16, 1 << 17);
-        let flow = (kernel(many, 1) - kernel(few, 1)) / u64::from(many - few);
-        let events = (kernel(many, many) - kernel(many, 1)) / u64::from(many);
+        // so large that no map has its minimum
+        let (few, many) = (1 << 18, 1 << 19);
+        let flow = (kernel(many, 1) - kernel(few, 1)).div_ceil(u64::from(many - few));
+        let rings = 1 << 17;
+        let events = (kernel(rings, rings) - kernel(rings, 1)) / u64::from(rings);
         assert!(flow <= FLOW_BYTES && FLOW_BYTES < flow + 20, "{flow}");
         assert!(
             events <= EVENTS_BYTES && EVENTS_BYTES < events + 20,

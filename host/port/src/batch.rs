@@ -143,7 +143,7 @@ mod tests {
 
     const ENTRIES: u32 = 100_000;
     /// Size of the flow table's values.
-    const VALUE_BYTES: u32 = 320;
+    const VALUE_BYTES: u32 = 256;
 
     fn table() -> Option<MapHandle> {
         let options = libbpf_sys::bpf_map_create_opts {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use libbpf_rs::{MapCore, MapFlags};
-use uc_core::Flow;
+use uc_core::{Annex, Flow};
 
 use crate::batch::{first, keys};
 use crate::bytes::{number, read};
 use crate::error::PortError;
-use crate::layout::{uc_cursor, uc_key, uc_slot};
+use crate::layout::{UC_SLOT_ANNEXED, uc_cursor, uc_key, uc_slot};
 use crate::programs::Programs;
 
 /// One flow of the table.
@@ -95,20 +95,42 @@ pub(crate) fn ends(key: &uc_key) -> (SocketAddr, SocketAddr) {
     )
 }
 
-/// Decodes the slot of a place; `None` if the place has no flow.
-fn view(place: u32, value: &[u8]) -> Option<FlowView> {
+/// Decodes the slot of a place, without the flow's annex, and where that is. `None` if the place has no
+/// flow. `in_force`: the plan's generation.
+fn view(place: u32, value: &[u8], in_force: u32) -> Option<(FlowView, Option<u32>)> {
     let slot: uc_slot = read(value)?;
+    if slot.key.ifindex == 0 {
+        return None;
+    }
     let (guest, remote) = ends(&slot.key);
-    (slot.key.ifindex != 0).then(|| FlowView {
+    let mut state = Flow::from(slot.flow);
+    let annex_at = (u32::from(slot.bits) & UC_SLOT_ANNEXED != 0).then_some(state.annex_at);
+    if annex_at.is_some() {
+        state.annex_at = 0;
+    }
+    let flow = FlowView {
         ifindex: slot.key.ifindex,
         guest,
         remote,
-        state: slot.flow,
+        state,
         rule: slot.rule.into(),
         rule_number: slot.rule_number,
-        generation: slot.generation,
+        generation: whole_generation(slot.generation, in_force),
         place,
-    })
+    };
+    Some((flow, annex_at))
+}
+
+/// Returns the generation whose low 16 bits a slot has, of those next to the one in force.
+fn whole_generation(low: u16, in_force: u32) -> u32 {
+    let ahead = low.wrapping_sub(in_force as u16) as i16;
+    in_force.wrapping_add_signed(ahead.into())
+}
+
+/// Decodes an annex from the value of its place.
+fn annex_in(value: &[u8]) -> Option<Annex> {
+    let begin = std::mem::offset_of!(uc_slot, flow);
+    read(value.get(begin..begin + size_of::<Annex>())?)
 }
 
 impl Programs {
@@ -128,11 +150,29 @@ impl Programs {
         let cursor = cursor.map_err(|error| PortError::from_libbpf(READ, &error))?;
         let fresh = cursor.and_then(|value| read::<uc_cursor>(&value));
         let taken = fresh.map_or(0, |cursor| cursor.fresh);
+        let in_force = self.plan_generation()?;
+        let mut result = Ok(());
         first(&self.maps.flows, taken, READ, |place, value| {
-            if let Some(flow) = view(place, value) {
-                see(flow);
+            let Some(found) = view(place, value, in_force) else {
+                return;
+            };
+            match self.with_annex(found) {
+                Ok(flow) => see(flow),
+                Err(error) => result = Err(error),
             }
-        })
+        })?;
+        result
+    }
+
+    /// Reads the annex of a flow, if it has one.
+    fn with_annex(&self, found: (FlowView, Option<u32>)) -> Result<FlowView, PortError> {
+        let (mut flow, annex_at) = found;
+        if let Some(place) = annex_at {
+            let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::ANY);
+            let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
+            flow.state.annex = value.as_deref().and_then(annex_in).unwrap_or_default();
+        }
+        Ok(flow)
     }
 
     /// Returns one flow; `None` if the table has none with these ends.
@@ -150,12 +190,15 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal.
     pub fn flow_of(&self, key: &[u8]) -> Result<Option<FlowView>, PortError> {
+        let in_force = self.plan_generation()?;
         for place in self.places_of(key)? {
             let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::ANY);
             let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
-            let has = |flow: &FlowView| key_bytes(flow.ifindex, flow.guest, flow.remote) == key;
-            if let Some(flow) = value.and_then(|value| view(place, &value)).filter(has) {
-                return Ok(Some(flow));
+            let has =
+                |(flow, _): &(FlowView, _)| key_bytes(flow.ifindex, flow.guest, flow.remote) == key;
+            let found = value.and_then(|value| view(place, &value, in_force));
+            if let Some(found) = found.filter(has) {
+                return self.with_annex(found).map(Some);
             }
         }
         Ok(None)

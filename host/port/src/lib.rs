@@ -26,6 +26,7 @@ mod events;
 mod expedite;
 mod flows;
 mod frames;
+mod hash;
 mod hooks;
 mod index;
 mod interfaces;

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 use crate::bytes::read;
 use crate::direction::Direction;
 use crate::error::PortError;
-use crate::index;
+use crate::hash::{self, SET_UP};
 use crate::layout::{
     UC_BUCKETS_PART, UC_HALF_OPEN_PART, uc_asking, uc_bucket, uc_cursor, uc_key, uc_slot, uc_turn,
 };
@@ -21,27 +21,35 @@ use crate::numbers::LAYOUT;
 use crate::object::{ProgramObject, laws_of};
 
 /// Maps with an entry for each flow.
-const PER_FLOW: [&str; 3] = ["flows", "vacant", "members"];
+const PER_FLOW: [&str; 2] = ["flows", "vacant"];
 
 /// The peers' SYNs that wait for the guests' answers have room for the flow table's capacity divided
 /// by this.
-const ASKED_PART: u32 = 4;
+const ASKED_PART: u32 = 10;
 
-/// Minimum room for the peers' SYNs: each CPU holds up to 128 entries of such a map for itself.
-const ASKED_LEAST: u32 = 1024;
+/// Members have room for the table's capacity divided by this: flows that share windows take two places.
+const MEMBERS_PART: u32 = 2;
+
+/// Minimum room for the peers' SYNs, which is the host's: it lasts about 1 s of a flood of 16,700 SYNs a second.
+const ASKED_LEAST: u32 = 16_384;
 
 /// Bytes of a hash map's bucket, and of an element besides its key and value, in the kernel.
 const HASH_BUCKET: usize = 16;
 const HASH_ELEMENT: usize = 48;
 
-/// Kernel memory of a flow in bytes, without its events, its group, and the rounding of hash maps'
-/// buckets to a power of two.
+/// Kernel memory of a place in bytes, without its events and groups, of a table of 2^n places: the kernel
+/// rounds hash maps' buckets up to a power of two. A flow takes one place; under a law with a room of
+/// its own (trait `UC_FAR`), or with a share of a window, two.
 pub const FLOW_BYTES: usize = size_of::<uc_slot>()
     + 2 * size_of::<uc_bucket>() / UC_BUCKETS_PART as usize
     + size_of::<u32>() // in `vacant`
     + size_of::<uc_turn>() / UC_HALF_OPEN_PART as usize
-    + (HASH_BUCKET + HASH_ELEMENT + size_of::<uc_key>() + size_of::<uc_asking>()) / ASKED_PART as usize
-    + HASH_BUCKET; // of `members`
+    + (HASH_ELEMENT + size_of::<uc_key>() + size_of::<uc_asking>()).div_ceil(ASKED_PART as usize)
+    + HASH_BUCKET / (ASKED_PART.next_power_of_two() as usize / 2)
+    + HASH_BUCKET / MEMBERS_PART as usize;
+
+/// A million flows fit into 320 MB.
+const _: () = assert!(FLOW_BYTES <= 300);
 
 /// Programs that a port's two may tail-call, in the order of `enum uc_callee`.
 const TAIL_CALLS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
@@ -94,10 +102,13 @@ impl Programs {
                 map.set_max_entries(flows_max.max(1))?;
             }
             if map.name() == OsStr::new("buckets") {
-                map.set_max_entries(2 * index::pairs(flows_max))?;
+                map.set_max_entries(2 * hash::pairs(flows_max))?;
             }
             if map.name() == OsStr::new("turns") {
                 map.set_max_entries((flows_max / UC_HALF_OPEN_PART).max(1))?;
+            }
+            if map.name() == OsStr::new("members") {
+                map.set_max_entries((flows_max / MEMBERS_PART).max(1))?;
             }
             if map.name() == OsStr::new("asked") {
                 map.set_max_entries((flows_max / ASKED_PART).max(ASKED_LEAST))?;
@@ -134,7 +145,7 @@ impl Programs {
             ..uc_cursor::default()
         };
         let failed = |error| PortError::from_libbpf(SET_UP, &error);
-        let secret = index::draw(places)?;
+        let secret = hash::draw(places)?;
         for (map, value) in [
             (&self.maps.cursors, cursor.as_bytes()),
             (&self.maps.secrets, secret.as_bytes()),
@@ -270,7 +281,6 @@ pub(crate) fn laws_in(map: &MapHandle) -> Vec<LawRow> {
 pub(crate) const LAWS: &str = "laws";
 
 const LOAD: &str = "load the port programs";
-pub(crate) const SET_UP: &str = "set up the flow table";
 
 /// Returns whether these maps have the layout of this build.
 pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {

@@ -194,30 +194,25 @@ impl<'a> Arms<'a> {
     }
 }
 
-/// Returns a flow without the fields that depend on the clock. Of law `delay`'s times only their
-/// presence stays. In the room of an unused law, the second word may be the time of a SYN.
+/// Returns a flow without the platform's fields and those that depend on the clock. Of law `delay`'s
+/// times only their presence stays. Where a SYN is stored, the second word is its time.
 fn timeless(flow: &Flow) -> Flow {
-    let (mut delay, mut dctcp) = (flow.delay, flow.dctcp);
-    if u32::from(flow.policy.law) == consts::LAW_DELAY {
-        dctcp.acked_bytes = 0;
-        for timer in &mut delay.timers {
-            timer.at_us = 0;
-        }
-    } else {
-        delay.timers[0].at_us = 0;
+    let mut flow = *flow;
+    let delay = &mut flow.annex.delay;
+    let is_delay = u32::from(flow.flow.policy.law) == consts::LAW_DELAY;
+    for timer in &mut delay.timers[..if is_delay { 4 } else { 1 }] {
+        timer.at_us = 0;
     }
     delay.last_us = delay.last_us.min(1);
     delay.before_us = delay.before_us.min(1);
-    Flow {
-        delay,
-        dctcp,
-        seen_ns: 0,
-        timed_ns: 0,
-        sent_ns: 0,
-        srtt_us: 0,
-        rttvar_us: 0,
-        ..*flow
+    if is_delay {
+        flow.dctcp.acked_bytes = 0;
+    } else {
+        flow.policy.target_range_us = 0;
     }
+    (flow.seen_ns, flow.timed_ns, flow.sent_ns) = (0, 0, 0);
+    (flow.srtt_us, flow.rttvar_us, flow.seen) = (0, 0, 0);
+    flow
 }
 
 fn check_bytes(reading: &Reading, before: &[u8], after: &[u8], edit: &Edit) -> Checked<()> {

@@ -198,7 +198,7 @@ fn live_zero_prefix_lengths_make_all_remotes_one_group() {
 
 #[test]
 fn live_a_flow_beyond_a_full_table_of_groups_is_translated_uncoupled() {
-    let Some(programs) = programs(4096) else {
+    let Some(programs) = programs(8192) else {
         return;
     };
     couple(&programs, PortCoupling::default());
@@ -228,7 +228,7 @@ fn live_a_flow_beyond_a_full_table_of_groups_is_translated_uncoupled() {
 
 #[test]
 fn live_a_tenant_at_its_limit_of_groups_takes_none_from_others() {
-    let Some(programs) = programs(8192) else {
+    let Some(programs) = programs(16_384) else {
         return;
     };
     let of_number = [(7, 2_000), (8, 100)].map(|(group, flows)| {

@@ -12,7 +12,7 @@ use kernel::table::{
 use kernel::{IFINDEX, now_ns, policy, programs, reason};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sched::CloneFlags;
-use uc_core::{Flow, Policy, Reason, Segment, consts};
+use uc_core::{FlowState, Policy, Reason, Segment, consts};
 use uc_port::{PortCoupling, PortPlan, Programs, Store};
 
 /// Capacity of the table.
@@ -109,17 +109,16 @@ impl Pinned {
             .checked_sub(idle_ns)
             .expect("a machine up for so long");
         // The flow is the last field of a slot.
-        let at = value.len() - size_of::<Flow>() + std::mem::offset_of!(Flow, seen_ns);
+        let at = value.len() - size_of::<FlowState>() + std::mem::offset_of!(FlowState, seen_ns);
         value[at..at + 8].copy_from_slice(&seen_ns.to_ne_bytes());
         self.write(place, &value);
     }
 }
 
-/// Returns a slot without `looked`, the two numbers before its flow, which no lock protects: when the
-/// flow last asked about its port's hooks.
+/// Returns a slot without `looked`, the number before its key, which no lock protects: when the flow last
+/// asked about its port's hooks.
 fn locked(slot: &[u8]) -> [&[u8]; 2] {
-    let flow = slot.len() - size_of::<Flow>();
-    [&slot[..flow - 4], &slot[flow..]]
+    [&slot[..KEY - 2], &slot[KEY..]]
 }
 
 /// A pointer shows such a slot if another CPU removed the flow after the lookup and its place was taken

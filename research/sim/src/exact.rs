@@ -149,12 +149,9 @@ mod tests {
             ..Policy::new(consts::LAW_DCTCP, consts::PROFILE_RFC)
         };
         let mut exact = ExactAlpha::of(&policy).expect("law dctcp keeps an estimate");
-        let mut flow = Flow {
-            stage: consts::TRANSLATING as u8,
-            snd_una: una,
-            snd_nxt: una,
-            ..Flow::default()
-        };
+        let mut flow = Flow::default();
+        flow.stage = consts::TRANSLATING as u8;
+        (flow.snd_una, flow.snd_nxt) = (una, una);
         assert_eq!(exact.alpha_q30(), None);
         exact.acknowledged(&flow);
         assert_eq!(exact.alpha_q30(), Some(ONE_Q30));

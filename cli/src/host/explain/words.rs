@@ -184,14 +184,15 @@ pub fn limit(limit: Limit) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uc_core::consts;
+    use uc_core::{FlowState, consts};
 
     fn flow(law: u32) -> Flow {
-        Flow {
+        let state = FlowState {
             mss_bytes: 1448,
             policy: Policy::new(law, consts::PROFILE_LINUX),
-            ..Flow::default()
-        }
+            ..FlowState::default()
+        };
+        state.into()
     }
 
     fn told(kind: EventKind, before: u32, after: u32, times: u8, law: u32) -> String {

@@ -169,18 +169,19 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uc_core::{Flow, Policy, consts};
+    use uc_core::{FlowState, Policy, consts};
 
     fn row(port: &str, guest: &str, remote: &str) -> FlowRow {
         let view = uc_port::FlowView::of(
             7,
             guest.parse().unwrap(),
             remote.parse().unwrap(),
-            Flow {
+            FlowState {
                 stage: consts::TRANSLATING as u8,
                 policy: Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX),
-                ..Flow::default()
-            },
+                ..FlowState::default()
+            }
+            .into(),
         );
         FlowRow::new(&view, port.to_owned(), None)
     }

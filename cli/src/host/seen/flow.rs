@@ -191,13 +191,13 @@ impl FlowRow {
 
 #[cfg(test)]
 mod tests {
-    use uc_core::Policy;
+    use uc_core::{FlowState, Policy};
 
     use super::*;
 
     /// Builds a flow under way whose guest has used `flight` of `given` bytes.
     fn flow(flight: u32, given: u16, receiver: u16) -> Flow {
-        Flow {
+        let state = FlowState {
             stage: consts::TRANSLATING as u8,
             snd_una: u32::MAX - 500,
             snd_nxt: (u32::MAX - 500).wrapping_add(flight),
@@ -205,8 +205,9 @@ mod tests {
             given_window: given,
             peer_window: receiver,
             mss_bytes: 1000,
-            ..Flow::default()
-        }
+            ..FlowState::default()
+        };
+        state.into()
     }
 
     #[test]

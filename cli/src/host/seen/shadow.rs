@@ -37,7 +37,9 @@ pub fn window_bytes(flow: &Flow) -> Option<u32> {
         law: law.number(),
         ..flow.policy
     };
-    Some(uc_core::window_bytes(&Flow { policy, ..*flow }))
+    let mut copy = *flow;
+    copy.policy = policy;
+    Some(uc_core::window_bytes(&copy))
 }
 
 /// Returns the shadow's slow-start threshold. A group's is not its flows'.
@@ -61,11 +63,8 @@ mod tests {
 
     #[test]
     fn thresholds_of_segments_and_of_bytes_are_told_in_bytes() {
-        let mut flow = Flow {
-            mss_bytes: 1000,
-            srtt_us: 800,
-            ..Flow::default()
-        };
+        let mut flow = Flow::default();
+        (flow.mss_bytes, flow.srtt_us) = (1000, 800);
         flow.policy = Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX);
         flow.reno.ssthresh = 7;
         let values = Values::of_shadow(&flow);

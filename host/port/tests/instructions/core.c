@@ -40,26 +40,26 @@ COUNTED void *memcpy(void *to, const void *from, unsigned long bytes)
 	return to;
 }
 
-SHARED enum uc_reason open_flow(struct uc_flow *flow, const struct uc_policy *policy,
+SHARED enum uc_reason open_flow(struct uc_whole *whole, const struct uc_policy *policy,
 				const struct uc_segment *segment, __u64 now_ns)
 {
 	struct uc_edit edit;
 
-	return uc_open(flow, policy, segment, now_ns, &edit);
+	return uc_open(&whole->flow, &whole->annex, policy, segment, now_ns, &edit);
 }
 
-SHARED enum uc_reason translate(struct uc_flow *flow, const struct uc_segment *segment,
+SHARED enum uc_reason translate(struct uc_whole *whole, const struct uc_segment *segment,
 				__u64 now_ns)
 {
 	struct uc_edit edit;
 
-	return uc_translate(flow, segment, now_ns, &edit);
+	return uc_translate(&whole->flow, &whole->annex, segment, now_ns, &edit);
 }
 
 /* Both directions of a connection. */
 struct connection {
 	struct uc_policy policy;
-	struct uc_flow flow;
+	struct uc_whole whole;
 	__u64 now_ns;
 	__u32 sent_bytes, acked_bytes;
 };
@@ -93,13 +93,13 @@ static struct uc_segment to_guest(const struct connection *on, __u8 flags)
 					    const struct uc_segment *segment)                      \
 	{                                                                                          \
 		PLANT(name);                                                                       \
-		return translate(&on->flow, segment, on->now_ns);                                  \
+		return translate(&on->whole, segment, on->now_ns);                                 \
 	}
 
 COUNTED enum uc_reason count_syn(struct connection *on, const struct uc_segment *segment)
 {
 	PLANT(syn);
-	return open_flow(&on->flow, &on->policy, segment, on->now_ns);
+	return open_flow(&on->whole, &on->policy, segment, on->now_ns);
 }
 
 COUNTED_CALL(syn_ack)
@@ -193,7 +193,7 @@ static struct uc_ccc_flow member;
 COUNTED struct uc_ccc_report count_group_report(struct connection *on)
 {
 	PLANT(group_report);
-	return uc_coupled_report(&on->flow, on->now_ns);
+	return uc_coupled_report(&on->whole.flow, &on->whole.annex, on->now_ns);
 }
 
 COUNTED struct uc_ccc_answer count_group_update(const struct uc_ccc_report *report, __u64 now_ns)
@@ -208,12 +208,12 @@ COUNTED void count_group_answer(struct connection *on, const struct uc_segment *
 	PLANT(group_answer);
 	struct uc_edit edit = uc_edit_none(ack);
 
-	uc_tell_share(&on->flow, ack, awaits, answer, &edit);
+	uc_tell_share(&on->whole.flow, &on->whole.annex, ack, awaits, answer, &edit);
 }
 
 static void ask_group(struct connection *on, const struct uc_segment *ack)
 {
-	__u8 awaits = uc_awaits(&on->flow);
+	__u8 awaits = uc_awaits(&on->whole.flow);
 	struct uc_ccc_report report;
 	struct uc_ccc_answer answer;
 
