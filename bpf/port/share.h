@@ -94,8 +94,32 @@ __attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
 	return 1;
 }
 
+/* Returned instead of an answer: uc_join_port must run first. */
+#define UC_TO_BE_HEARD 2
+
+/* Returns whether the member has the weights of a policy that is no longer in force. */
+static __always_inline int uc_is_outweighed(const struct uc_member *member,
+					    const struct uc_pending *now)
+{
+	const struct uc_port_coupling *policy = bpf_map_lookup_elem(&couplings, &now->key.ifindex);
+
+	return policy && policy->version != member->version;
+}
+
+/* Returns whether uc_join_port must run first: to find a group, to register, or to update weights.
+ */
+static __always_inline int uc_is_to_be_heard(const struct uc_member *member,
+					     const struct uc_pending *now)
+{
+	if (now->heard || now->closed)
+		return 0;
+	if (member && member->joined)
+		return !member->flow.priority || uc_is_outweighed(member, now);
+	return !member || member->refusals < UC_REFUSALS_MAX;
+}
+
 /* Reports to the group: registers the member, removes it if the connection has closed, or updates
- * it. Returns 1 if `answer` holds the group's answer. */
+ * it. Returns 1 if `answer` holds the group's answer, or UC_TO_BE_HEARD. */
 static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 {
 	struct uc_pending *now = uc_pending_now();
@@ -107,7 +131,9 @@ static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 	if (!skb || !now)
 		return 0;
 	member = bpf_map_lookup_elem(&members, &now->place);
-	if (!member)
+	if (!registers && uc_is_to_be_heard(member, now))
+		return UC_TO_BE_HEARD;
+	if (!member || !member->joined)
 		return 0;
 	group = bpf_map_lookup_elem(&groups, &member->group);
 	guest = bpf_map_lookup_elem(&guests, &member->guest);
@@ -139,8 +165,9 @@ static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 	return !lost && !now->closed;
 }
 
-/* Reports to the group of a registered member. It and uc_enter_group() are in different programs:
- * together they exceed what the verifiers of older kernels check. */
+/* Reports to the group of a registered member, unless uc_join_port must run first. It and
+ * uc_enter_group() are in different programs: together they exceed what the verifiers of older
+ * kernels check. */
 __attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
 {
 	return uc_ask(skb, 0);
@@ -150,27 +177,6 @@ __attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
 __attribute__((noinline)) int uc_enter_group(struct __sk_buff *skb)
 {
 	return uc_ask(skb, 1);
-}
-
-/* Returns whether the member has the weights of a policy that is no longer in force. */
-static __always_inline int uc_is_outweighed(const struct uc_member *member,
-					    const struct uc_pending *now)
-{
-	const struct uc_port_coupling *policy = bpf_map_lookup_elem(&couplings, &now->key.ifindex);
-
-	return policy && policy->version != member->version;
-}
-
-/* Returns whether uc_join_port must run first: to find a group, to register, or to update weights.
- */
-static __always_inline int uc_is_to_be_heard(const struct uc_member *member,
-					     const struct uc_pending *now)
-{
-	if (now->heard || now->closed)
-		return 0;
-	if (member && member->joined)
-		return !member->flow.priority || uc_is_outweighed(member, now);
-	return !member || member->refusals < UC_REFUSALS_MAX;
 }
 
 /* Joins the flow to a group or updates its weights, then tail-calls uc_share_port again. It is
@@ -193,13 +199,16 @@ static __always_inline void uc_hear(struct __sk_buff *skb, struct uc_pending *no
  * its answer. */
 static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pending *now)
 {
-	const struct uc_member *member = bpf_map_lookup_elem(&members, &now->place);
+	int answered;
 
-	if (uc_is_to_be_heard(member, now)) {
-		now->heard = 1;
-		bpf_tail_call(skb, &tail_calls, UC_CALL_JOIN);
-	}
-	return now->answered || (member && member->joined && uc_ask_group(skb));
+	if (now->answered)
+		return 1;
+	answered = uc_ask_group(skb);
+	if (answered != UC_TO_BE_HEARD)
+		return answered;
+	now->heard = 1;
+	bpf_tail_call(skb, &tail_calls, UC_CALL_JOIN);
+	return uc_ask_group(skb);
 }
 
 /* Makes the report that the group gets; a loss is reported once. Called under the flow's lock. */
