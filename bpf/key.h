@@ -16,13 +16,13 @@ struct uc_key {
 	__be16 remote_port;
 	__u8 guest[16];
 	__u8 remote[16];
-};
+} __attribute__((aligned(8)));
 
 #define UC_KEY_WORDS (sizeof(struct uc_key) / 4)
 
 /*
- * Returns a hash of the key, odd and so never 0, which a value of a hash map stores to show whose it
- * is. The kernel reuses the element of a deleted key at once for another key, even while another
+ * Returns a hash of the key, odd and so never 0, which a value of a hash map stores to show whose
+ * it is. The kernel reuses the element of a deleted key at once for another key, even while another
  * CPU holds a pointer to it from a lookup. So a program that takes a value's lock compares the tag,
  * and treats another tag as "not found".
  *

@@ -133,12 +133,15 @@ static __always_inline __u32 uc_number_of(const __u32 *ifindex)
 	return state ? state->number : UC_NUMBER_NONE;
 }
 
+/* Eight bytes of a key, which is aligned to them. */
+typedef __u64 __attribute__((may_alias)) uc_long;
+
 static __always_inline int uc_is_same_key(const struct uc_key *a, const struct uc_key *b)
 {
-	const __u32 *one = (const __u32 *)a, *other = (const __u32 *)b;
-	__u32 differs = 0;
+	const uc_long *one = (const uc_long *)a, *other = (const uc_long *)b;
+	__u64 differs = 0;
 
-	for (unsigned int i = 0; i < UC_KEY_WORDS; i++)
+	for (unsigned int i = 0; i < sizeof(*a) / sizeof(*one); i++)
 		differs |= one[i] ^ other[i];
 	return !differs;
 }
