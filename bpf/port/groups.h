@@ -74,6 +74,12 @@ struct {
 	__type(value, struct uc_member);
 } members SEC(".maps");
 
+/* Removes the member at a place, if there is one: its flow is removed, or begins again. */
+static __always_inline void uc_forget_member(__u32 place)
+{
+	bpf_map_delete_elem(&members, &place);
+}
+
 /* Returns the first `bits` bits of a big-endian word; 0 or less: none. */
 static __always_inline __be32 uc_prefix_of(__be32 word, __s32 bits)
 {

@@ -15,10 +15,11 @@
  *
  * Can a tenant, who chooses addresses and ports, fill a pair on purpose? The hash is NH (RFC 4418
  * §5.2.2) over the key with ten random words, which user space draws when it makes the maps and
- * which no packet carries; a bijection then spreads each bit of that sum over all 64. NH makes sums
- * of two keys equal with a probability of 2^-32 at most, whichever they are. So without the words
- * no choice of keys is better than a random one. What a tenant can observe is whether a new flow
- * passes: once in 700,000 times, and that tells it nothing of which other keys share the two
+ * which no packet carries; a bijection then spreads each bit of that sum over all 64. Two
+ * keys have equal sums, and so equal hashes, with a probability of 2^-32 at most, whichever they
+ * are. For keys that share only their buckets there is no such proof; we know no choice of keys
+ * that is better than a random one without the words. What a tenant can observe is whether a new
+ * flow passes: once in 700,000 times, and that tells it nothing of which other keys share the two
  * buckets.
  */
 #ifndef UC_INDEX_H
@@ -86,9 +87,12 @@ static __always_inline __u64 uc_read_entry(const struct uc_bucket *bucket, __u32
 	return *(const volatile __u64 *)&bucket->entries[at];
 }
 
-static __always_inline void uc_write_entry(struct uc_bucket *bucket, __u32 at, __u64 entry)
+static __always_inline void uc_write_entry(struct uc_bucket *bucket, __u64 at, __u64 entry)
 {
-	*(volatile __u64 *)&bucket->entries[at] = entry;
+	/* the verifier must see the bound of the very register that is the index */
+	asm volatile("" : "+r"(at));
+	if (at < UC_BUCKET_ENTRIES)
+		*(volatile __u64 *)&bucket->entries[at] = entry;
 }
 
 /* Returns the last entry of a bucket with this tag; 0: none. Without branches: the entry may be any
@@ -183,7 +187,8 @@ static __always_inline __u32 uc_reserve(struct uc_bucket *bucket)
 
 /*
  * Enters a place for a hash. Returns 0 if there is no room, or if there is an entry with its tag:
- * then another CPU has just opened the same flow.
+ * then another CPU has just opened the same flow or, rarely, another key has the same tag, and this
+ * flow passes.
  *
  * A CPU holds one lock at a time, and all that enter this hash hold that of its first bucket. Under
  * it both buckets are searched for the tag, and the entry is written to either. One in the second

@@ -17,9 +17,9 @@
 #include "event.h"
 
 /*
- * A flow, at a place of the table, in four cache lines. What only some flows have (struct uc_annex)
- * has a place of its own: there it lies where others have their flow, and `key` says that the place
- * has none. `flow.annex_at` is that place, `flow.seen` the uc_fingerprint() at the last event.
+ * A flow, at a place of the table, in four cache lines; or the annex of another flow, which lies in
+ * `flow` of a place of its own, whose `key.ifindex` is 0. `flow.annex_at` is the place of a flow's
+ * annex, `flow.seen` the uc_fingerprint() at its last event.
  */
 struct uc_slot {
 	struct bpf_spin_lock lock;

@@ -152,8 +152,8 @@ static __always_inline __u32 uc_annex_place(const struct uc_slot *slot, __u32 pl
 	return slot->bits & UC_SLOT_ANNEXED ? slot->flow.annex_at : place;
 }
 
-/* Returns the annex at a place of its own. At a flow's place it is the flow's own memory, which the
- * core takes for the annex of a flow that has none. NULL: there is no such place. */
+/* Returns the annex at a place; NULL if there is no such place. For a flow without an annex that is
+ * its own place: the result is the flow's own memory, which the core does not use as an annex. */
 static __always_inline struct uc_annex *uc_annex_at(__u32 place)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);
@@ -181,7 +181,8 @@ static __always_inline int uc_lock_both(struct uc_slot *slot, const struct uc_ke
 					__u32 annex_place)
 {
 	bpf_spin_lock(&slot->lock);
-	if (uc_is_same_key(&slot->key, key) && uc_annex_place(slot, place) == annex_place)
+	if (slot->bits & UC_SLOT_LISTED && uc_is_same_key(&slot->key, key) &&
+	    uc_annex_place(slot, place) == annex_place)
 		return 1;
 	bpf_spin_unlock(&slot->lock);
 	return 0;

@@ -46,8 +46,6 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 		if (!uc_settle_in(skb)) {
 			uc_give_back(now);
 			reason = UC_TABLE_FULL;
-		} else if (uc_is_coupled(&fresh->flow)) {
-			uc_forget_member(now->place);
 		}
 	}
 	if (reason != UC_TRANSLATED)
@@ -83,7 +81,7 @@ static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pendin
 {
 	__u32 annex_place = uc_annex_place(slot, now->place);
 	struct uc_annex *annex = uc_annex_at(annex_place);
-	__u8 begins, coupled, removed = 0;
+	__u8 begins, removed = 0;
 	enum uc_reason reason;
 
 	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place))
@@ -100,13 +98,12 @@ static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pendin
 		slot->kept_dscp = now->at.dscp;
 	else if (reason == UC_TRANSLATED)
 		uc_begin_again(slot, how, now->place, annex_place, now->at.dscp);
-	coupled = uc_is_coupled(&slot->flow);
 	if (uc_forgets(reason))
 		removed = uc_remove(slot, now);
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
 		uc_forget(skb, now, removed);
-	else if (begins && reason == UC_TRANSLATED && coupled)
+	else if (begins && reason == UC_TRANSLATED)
 		uc_forget_member(now->place);
 	*answer = reason;
 	return 1;
@@ -117,7 +114,7 @@ static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pendin
  * UC_NO_PLACE if there is no room. */
 static __always_inline __u32 uc_next_annex(struct __sk_buff *skb, struct uc_pending *now,
 					   const struct uc_opening *how, const struct uc_slot *slot,
-					   __u32 *spare)
+					   __u32 annex_place, __u32 *spare)
 {
 	const struct uc_annex empty = {};
 	struct uc_annex *annex;
@@ -125,8 +122,8 @@ static __always_inline __u32 uc_next_annex(struct __sk_buff *skb, struct uc_pend
 	*spare = UC_NO_PLACE;
 	if (!uc_needs_annex(&how->policy, how->share))
 		return now->place;
-	if (slot->bits & UC_SLOT_ANNEXED)
-		return slot->flow.annex_at;
+	if (annex_place != now->place)
+		return annex_place;
 	if (!(slot->flow.bits & (UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED)))
 		return UC_NO_PLACE;
 	uc_take_annex(skb);
@@ -144,9 +141,9 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 						       struct uc_slot *slot)
 {
 	__u32 spare, annex_place = uc_annex_place(slot, now->place);
-	__u32 next_place = uc_next_annex(skb, now, how, slot, &spare);
+	__u32 next_place = uc_next_annex(skb, now, how, slot, annex_place, &spare);
 	struct uc_annex *annex = uc_annex_at(annex_place), *next = uc_annex_at(next_place);
-	__u8 begins, coupled, settled, removed = 0;
+	__u8 begins, settled, removed = 0;
 	enum uc_reason reason;
 
 	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place)) {
@@ -166,13 +163,16 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 		slot->flow.seen = 0;
 	}
 	if (begins && !next) {
+		/* invariant "no false signal": the host may have asked for ECN in the guest's name
+		 */
+		if (now->segment.direction == UC_TO_GUEST)
+			now->edit.flags &= ~(UC_ECE | UC_CWR);
 		reason = UC_TABLE_FULL;
 	} else if (begins) {
 		reason = uc_answer(&slot->flow, next, &now->segment, now->now_ns, &now->edit);
 	} else if (reason == UC_NO_HANDSHAKE) {
 		reason = uc_answer(&slot->flow, annex, &now->segment, now->now_ns, &now->edit);
 	}
-	coupled = uc_is_coupled(&slot->flow);
 	settled = !uc_forgets(reason) && uc_has_settled(slot);
 	if (uc_forgets(reason))
 		removed = uc_remove(slot, now);
@@ -182,8 +182,10 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 		uc_settle(&now->key.ifindex);
 	if (uc_forgets(reason))
 		uc_forget(skb, now, removed);
-	else if (begins && coupled)
+	else if (begins)
 		uc_forget_member(now->place);
+	if (reason == UC_TABLE_FULL)
+		return uc_verdict_of(uc_is_strict(&how->policy), now->segment.direction, reason);
 	return reason;
 }
 

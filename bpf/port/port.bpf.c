@@ -97,10 +97,13 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 	struct uc_offsets at = {};
 	struct uc_key key = {.ifindex = skb->ifindex};
 	__u64 now_ns = bpf_ktime_get_ns();
-	struct uc_known known = {.place = UC_NO_PLACE, .number = UC_NUMBER_NONE};
+	struct uc_known known = {};
 	struct uc_edit edit;
 	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
 
+	/* not as an initializer: clang would make a constant of it, in a section whose BTF Linux 5.10
+	 * refuses */
+	known.place = UC_NO_PLACE;
 	if (reason == UC_TRANSLATED) {
 		__u8 left = 0;
 

@@ -21,12 +21,6 @@ static __always_inline struct uc_member *uc_member_at(__u32 place)
 	return uc_find_or_add(&members, &place, &fresh);
 }
 
-/* Removes the member at a place: a flow that is entered there, or reopened, is another member. */
-static __always_inline void uc_forget_member(__u32 place)
-{
-	bpf_map_delete_elem(&members, &place);
-}
-
 /* Copies the weights that policy gives the member now. */
 static __always_inline void uc_weigh_member(struct uc_member *member, const struct uc_pending *now,
 					    const struct uc_port_coupling *policy)

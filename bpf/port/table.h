@@ -30,6 +30,7 @@
 #ifndef UC_TABLE_H
 #define UC_TABLE_H
 
+#include "groups.h"
 #include "pending.h"
 
 /* How many places a new flow searches before it is passed as TABLE_FULL; from the second number on
@@ -125,6 +126,8 @@ static __always_inline void uc_forget(struct __sk_buff *skb, struct uc_pending *
 {
 	uc_unlist(skb, now->hash, now->place);
 	uc_release(&now->key.ifindex, bits & UC_SLOT_HALF_OPEN, 0);
+	if (bits & UC_SLOT_ANNEXED)
+		uc_forget_member(now->place);
 	uc_vacate(now->annex);
 	uc_vacate(now->place);
 	now->place = UC_NO_PLACE;
@@ -227,8 +230,10 @@ __attribute__((noinline)) int uc_give_up(struct __sk_buff *skb, __u32 place, __u
 		return 0;
 	uc_unlist(skb, hash, place);
 	uc_release(&key.ifindex, bits & UC_SLOT_HALF_OPEN, !stale);
-	if (annex_place != place)
+	if (annex_place != place) {
+		uc_forget_member(place);
 		uc_vacate(annex_place);
+	}
 	return 1;
 }
 

@@ -5,8 +5,8 @@ use uc_core::rule::Rule;
 
 use crate::coupling::PortCoupling;
 
-/// The flow table's size where none is asked for; about 510 bytes a flow, the kernel's own
-/// included, and 400 for its ring of events.
+/// The flow table's size where none is asked for, in places of about 300 bytes. A flow under law
+/// `delay` or `coupled`, or with `share`, takes two; each flow has 400 bytes more for its events.
 pub const DEFAULT_FLOWS_MAX: u32 = 65536;
 
 /// Flows whose events are remembered where no number is asked for, at 400 bytes each: 26 MB.
