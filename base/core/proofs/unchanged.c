@@ -60,7 +60,7 @@ static void call(struct uc_flow *flow, struct uc_flow *before, struct uc_segment
 		before->bits = flow->bits;
 		prove_bytes(flow, before, kept, sizeof(struct uc_kept_syn));
 	} else if (uc_reopen(flow, &annex, &policy, segment, now_ns, edit) == UC_NO_HANDSHAKE) {
-		prove_bytes(flow, before, NULL, 0);
+		prove_bytes(flow, before, flow, 0);
 	}
 }
 #elif defined(PROOF_STRANGER)
@@ -73,7 +73,7 @@ static void call(struct uc_flow *flow, struct uc_flow *before, struct uc_segment
 	assume(segment->direction == UC_TO_GUEST);
 	assume(!handshake || !(segment->flags & UC_ACK) || !uc_is_answered_by(flow, segment));
 	uc_translate(flow, &annex, segment, now_ns, edit);
-	prove_bytes(flow, before, NULL, 0);
+	prove_bytes(flow, before, flow, 0);
 }
 #else
 /* A segment that is dropped. */
@@ -83,7 +83,7 @@ static void call(struct uc_flow *flow, struct uc_flow *before, struct uc_segment
 	enum uc_reason reason = uc_translate(flow, &annex, segment, now_ns, edit);
 
 	assume(uc_drops(reason));
-	prove_bytes(flow, before, NULL, 0);
+	prove_bytes(flow, before, flow, 0);
 }
 #endif
 
