@@ -96,6 +96,7 @@ fn full() -> Reading {
             counters: every_reason(),
             ports: vec![view(3), view(4)],
             flows_max: 65536,
+            places_taken: 40960,
             memory_bytes: 1 << 30,
         }),
         failed: false,

@@ -146,10 +146,7 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal.
     pub fn each_flow(&self, mut see: impl FnMut(FlowView)) -> Result<(), PortError> {
-        let cursor = self.maps.cursors.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let cursor = cursor.map_err(|error| PortError::from_libbpf(READ, &error))?;
-        let fresh = cursor.and_then(|value| read::<uc_cursor>(&value));
-        let taken = fresh.map_or(0, |cursor| cursor.fresh);
+        let taken = self.cursor()?.fresh;
         let in_force = self.plan_generation()?;
         let mut result = Ok(());
         first(&self.maps.flows, taken, READ, |place, value| {
@@ -162,6 +159,20 @@ impl Programs {
             }
         })?;
         result
+    }
+
+    /// Returns how many places of the table are taken; a flow takes one, or two if it has an annex.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn places_taken(&self) -> Result<u32, PortError> {
+        Ok(self.cursor()?.used)
+    }
+
+    fn cursor(&self) -> Result<uc_cursor, PortError> {
+        let value = self.maps.cursors.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
+        Ok(value.and_then(|value| read(&value)).unwrap_or_default())
     }
 
     /// Reads the annex of a flow, if it has one.

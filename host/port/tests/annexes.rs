@@ -4,16 +4,12 @@ mod kernel;
 #[path = "../../../base/core/tests/flows/seeded.rs"]
 mod seeded;
 
-use std::path::PathBuf;
-
 use kernel::table::{connect, filling, flow, pass, segment, syn};
 use kernel::{IFINDEX, programs, reason};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use nix::sched::CloneFlags;
 use proptest::prelude::*;
 use seeded::for_all;
 use uc_core::{Policy, Reason, Segment, consts};
-use uc_port::{PortCoupling, PortPlan, Programs, Store};
+use uc_port::{PortCoupling, PortPlan, Programs};
 
 /// Plans whose port may fill the table: those of flows with one place, and of flows with two.
 fn plans() -> [PortPlan; 5] {
@@ -167,79 +163,54 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Programs whose maps this test reads.
-struct Pinned {
-    folder: PathBuf,
-    programs: Programs,
-}
-
-impl Pinned {
-    /// Returns how many places are taken.
-    fn used(&self) -> u32 {
-        let maps = std::fs::read_dir(&self.folder).unwrap();
-        let maps = maps
-            .map(|entry| entry.unwrap().path())
-            .find(|path| path.to_string_lossy().contains("/maps-"))
-            .expect("a folder of maps");
-        let cursors = MapHandle::from_pinned_path(maps.join("cursors")).unwrap();
-        let cursor = cursors.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        // `used` of struct uc_cursor
-        let bytes = cursor.unwrap().unwrap()[24..28].try_into().unwrap();
-        u32::from_ne_bytes(bytes)
-    }
-
-    fn take(&self, step: &Step) {
-        let programs = &self.programs;
-        match *step {
-            Step::Plan(number) => programs.set_plan(IFINDEX, &plans()[number]).unwrap(),
-            Step::Syn(port, seq) => {
-                let syn = Segment {
-                    seq,
-                    ..segment(consts::FROM_GUEST, consts::SYN)
-                };
-                pass(programs, port, &syn, 0);
-            }
-            Step::Answer(port, seq) => {
-                let answer = Segment {
-                    ack: seq + 1,
-                    ..segment(consts::TO_GUEST, consts::SYN | consts::ACK)
-                };
-                pass(programs, port, &answer, 0);
-            }
-            Step::Again(port, seq) => {
-                again(programs, port, seq);
-            }
-            Step::Reset(port) => {
-                let reset = segment(consts::FROM_GUEST, consts::RST);
-                pass(programs, port, &reset, 0);
-            }
-            Step::Forget => programs.forget_flows(IFINDEX).unwrap(),
+fn take(programs: &Programs, step: &Step) {
+    match *step {
+        Step::Plan(number) => programs.set_plan(IFINDEX, &plans()[number]).unwrap(),
+        Step::Syn(port, seq) => {
+            let syn = Segment {
+                seq,
+                ..segment(consts::FROM_GUEST, consts::SYN)
+            };
+            pass(programs, port, &syn, 0);
         }
+        Step::Answer(port, seq) => {
+            let answer = Segment {
+                ack: seq + 1,
+                ..segment(consts::TO_GUEST, consts::SYN | consts::ACK)
+            };
+            pass(programs, port, &answer, 0);
+        }
+        Step::Again(port, seq) => {
+            again(programs, port, seq);
+        }
+        Step::Reset(port) => {
+            let reset = segment(consts::FROM_GUEST, consts::RST);
+            pass(programs, port, &reset, 0);
+        }
+        Step::Forget => programs.forget_flows(IFINDEX).unwrap(),
     }
 }
 
 /// Whatever becomes of flows, no place is lost, and none is two flows'.
 #[test]
 fn live_as_many_places_are_taken_as_flows_and_annexes_are_there() {
-    if programs(1).is_none() {
+    let Some(programs) = programs(5) else {
         return;
-    }
-    let folder = kernel::own_bpffs(CloneFlags::empty());
-    let pinned = Pinned {
-        programs: Store::at(&folder).open_or_load(5).unwrap(),
-        folder,
     };
     let steps = prop::collection::vec(step(), 1..40);
     for_all(30, &steps, |steps| {
-        pinned.programs.set_plan(IFINDEX, &filling()).unwrap();
+        programs.set_plan(IFINDEX, &filling()).unwrap();
         for step in steps {
-            pinned.take(&step);
-            let flows = pinned.programs.flows().unwrap();
+            take(&programs, &step);
+            let flows = programs.flows().unwrap();
             let annexes = flows.iter().filter(|flow| flow.state.has_annex()).count();
-            prop_assert_eq!(pinned.used() as usize, flows.len() + annexes);
+            prop_assert_eq!(
+                programs.places_taken().unwrap() as usize,
+                flows.len() + annexes
+            );
         }
-        pinned.programs.forget_flows(IFINDEX).unwrap();
-        prop_assert_eq!(pinned.used(), 0);
+        programs.forget_flows(IFINDEX).unwrap();
+        prop_assert_eq!(programs.places_taken().unwrap(), 0);
         Ok(())
     });
 }

@@ -21,8 +21,10 @@ pub struct Kernel {
     pub counters: Counters,
     /// The ports that have a plan.
     pub ports: Vec<PortView>,
-    /// Capacity of the flow table.
+    /// Capacity of the flow table, in places.
     pub flows_max: u32,
+    /// Places that are taken.
+    pub places_taken: u32,
     /// Memory of the maps, in bytes.
     pub memory_bytes: u64,
 }
@@ -33,6 +35,7 @@ impl Kernel {
             counters: programs.counters()?,
             ports: programs.ports()?,
             flows_max: programs.flows_max(),
+            places_taken: programs.places_taken()?,
             memory_bytes: programs.memory_bytes()?,
         })
     }

@@ -419,10 +419,17 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_flows_max",
-        help: "Flows that the table has room for",
+        help: "Places of the flow table: a flow takes one, or two under law delay or coupled, or with share",
         kind: Kind::Gauge,
         labels: &[],
         rows: |reading| by_kernel(reading, |kernel| kernel.flows_max.into()),
+    },
+    Metric {
+        name: "uc_places_taken",
+        help: "Places of the flow table that are taken",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| by_kernel(reading, |kernel| kernel.places_taken.into()),
     },
     Metric {
         name: "uc_maps_bytes",
