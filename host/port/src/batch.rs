@@ -11,16 +11,18 @@ use crate::error::PortError;
 /// Values requested at once.
 const BATCH: u32 = 2048;
 
-/// Calls `see` with the index and the value of each of the first `count` entries of an array.
+/// Calls `see` with the index and the value of each of the first `count` entries of an array. With flag
+/// `LOCK` each is copied under its lock.
 pub(crate) fn first(
     map: &MapHandle,
     count: u32,
+    flags: MapFlags,
     action: &str,
     mut see: impl FnMut(u32, &[u8]),
 ) -> Result<(), PortError> {
-    match in_batches(map, count, &mut see) {
+    match in_batches(map, count, flags, &mut see) {
         Ok(()) => Ok(()),
-        Err(error) if is_unknown(&error) => one_by_one(map, count, action, &mut see),
+        Err(error) if is_unknown(&error) => one_by_one(map, count, flags, action, &mut see),
         Err(error) => Err(PortError::from_kernel(action, error)),
     }
 }
@@ -68,12 +70,13 @@ fn is_unknown(error: &io::Error) -> bool {
 fn one_by_one(
     map: &MapHandle,
     count: u32,
+    flags: MapFlags,
     action: &str,
     see: &mut impl FnMut(u32, &[u8]),
 ) -> Result<(), PortError> {
     for index in 0..count {
         let value = map
-            .lookup(&index.to_ne_bytes(), MapFlags::ANY)
+            .lookup(&index.to_ne_bytes(), flags)
             .map_err(|error| PortError::from_libbpf(action, &error))?;
         if let Some(value) = value {
             see(index, &value);
@@ -82,12 +85,17 @@ fn one_by_one(
     Ok(())
 }
 
-fn in_batches(map: &MapHandle, count: u32, see: &mut impl FnMut(u32, &[u8])) -> io::Result<()> {
+fn in_batches(
+    map: &MapHandle,
+    count: u32,
+    flags: MapFlags,
+    see: &mut impl FnMut(u32, &[u8]),
+) -> io::Result<()> {
     let value_bytes = map.value_size() as usize;
     let mut values = vec![0; BATCH.min(count) as usize * value_bytes];
     let mut begin = 0;
     while begin < count {
-        let read = read(map, begin, BATCH.min(count - begin), &mut values)?;
+        let read = read(map, begin, BATCH.min(count - begin), flags, &mut values)?;
         let each = values.chunks_exact(value_bytes).take(read as usize);
         (begin..)
             .zip(each)
@@ -99,9 +107,16 @@ fn in_batches(map: &MapHandle, count: u32, see: &mut impl FnMut(u32, &[u8])) -> 
 
 /// Reads up to `room` values of an array from one index on. Returns their number; 0 if a signal arrived
 /// before anything was read.
-fn read(map: &MapHandle, begin: u32, room: u32, values: &mut [u8]) -> io::Result<u32> {
+fn read(
+    map: &MapHandle,
+    begin: u32,
+    room: u32,
+    flags: MapFlags,
+    values: &mut [u8],
+) -> io::Result<u32> {
     let options = libbpf_sys::bpf_map_batch_opts {
         sz: size_of::<libbpf_sys::bpf_map_batch_opts>() as _,
+        elem_flags: flags.bits(),
         ..Default::default()
     };
     // The kernel begins behind the index that it is given.
@@ -169,14 +184,20 @@ mod tests {
         for count in [0, 1, BATCH, BATCH + 1, ENTRIES] {
             let (mut batches, mut each) = (Vec::new(), Vec::new());
             let began = Instant::now();
-            in_batches(&map, count, &mut |index, value: &[u8]| {
+            in_batches(&map, count, MapFlags::ANY, &mut |index, value: &[u8]| {
                 batches.push((index, value.to_vec()));
             })
             .unwrap();
             let fast = began.elapsed();
-            one_by_one(&map, count, "read", &mut |index, value: &[u8]| {
-                each.push((index, value.to_vec()));
-            })
+            one_by_one(
+                &map,
+                count,
+                MapFlags::ANY,
+                "read",
+                &mut |index, value: &[u8]| {
+                    each.push((index, value.to_vec()));
+                },
+            )
             .unwrap();
             assert_eq!(batches.len(), count as usize);
             assert!(batches == each);

@@ -127,8 +127,11 @@ fn whole_generation(low: u16, in_force: u32) -> u32 {
     in_force.wrapping_add_signed(ahead.into())
 }
 
-/// Decodes an annex from the value of its place.
+/// Decodes an annex from the value of its place; `None` if a flow has the place by now.
 fn annex_in(value: &[u8]) -> Option<Annex> {
+    if read::<uc_slot>(value)?.key.ifindex != 0 {
+        return None;
+    }
     let begin = std::mem::offset_of!(uc_slot, flow);
     read(value.get(begin..begin + size_of::<Annex>())?)
 }
@@ -149,15 +152,21 @@ impl Programs {
         let taken = self.cursor()?.fresh;
         let in_force = self.plan_generation()?;
         let mut result = Ok(());
-        first(&self.maps.flows, taken, READ, |place, value| {
-            let Some(found) = view(place, value, in_force) else {
-                return;
-            };
-            match self.with_annex(found) {
-                Ok(flow) => see(flow),
-                Err(error) => result = Err(error),
-            }
-        })?;
+        first(
+            &self.maps.flows,
+            taken,
+            MapFlags::LOCK,
+            READ,
+            |place, value| {
+                let Some(found) = view(place, value, in_force) else {
+                    return;
+                };
+                match self.with_annex(found) {
+                    Ok(flow) => see(flow),
+                    Err(error) => result = Err(error),
+                }
+            },
+        )?;
         result
     }
 
@@ -175,12 +184,17 @@ impl Programs {
         Ok(value.and_then(|value| read(&value)).unwrap_or_default())
     }
 
+    /// Reads a place, under its lock.
+    fn read_place(&self, place: u32) -> Result<Option<Vec<u8>>, PortError> {
+        let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::LOCK);
+        value.map_err(|error| PortError::from_libbpf(READ, &error))
+    }
+
     /// Reads the annex of a flow, if it has one.
     fn with_annex(&self, found: (FlowView, Option<u32>)) -> Result<FlowView, PortError> {
         let (mut flow, annex_at) = found;
         if let Some(place) = annex_at {
-            let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::ANY);
-            let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
+            let value = self.read_place(place)?;
             flow.state.annex = value.as_deref().and_then(annex_in).unwrap_or_default();
         }
         Ok(flow)
@@ -203,8 +217,7 @@ impl Programs {
     pub fn flow_of(&self, key: &[u8]) -> Result<Option<FlowView>, PortError> {
         let in_force = self.plan_generation()?;
         for place in self.places_of(key)? {
-            let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::ANY);
-            let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
+            let value = self.read_place(place)?;
             let has =
                 |(flow, _): &(FlowView, _)| key_bytes(flow.ifindex, flow.guest, flow.remote) == key;
             let found = value.and_then(|value| view(place, &value, in_force));
