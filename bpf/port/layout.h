@@ -57,6 +57,18 @@ struct uc_bucket {
 
 _Static_assert(sizeof(struct uc_bucket) == 64, "a bucket must fill its cache line");
 
+/* Changes with what index.h makes of a key: its hash, its buckets and its entry. A newer build then
+ * makes maps of its own (UC_LAYOUT) and doesn't search those of an older one. */
+#define UC_INDEX_FORM 1
+
+/* Bit n: flows of law n have an annex. Here because it is part of the layout, too. */
+enum uc_annexed_laws {
+#define UC_LAW_ANNEXED(NAME, name, machine, cut, traits, ...)                                      \
+	| ((traits)&UC_FAR ? 1U << UC_LAW_##NAME : 0)
+	UC_ANNEXED_LAWS = 0 UC_LAWS(UC_LAW_ANNEXED)
+#undef UC_LAW_ANNEXED
+};
+
 /* What the hash of a key depends on. User space sets it when it makes the maps. */
 struct uc_secret {
 	__u32 words[UC_KEY_WORDS]; /* random */
