@@ -40,6 +40,9 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 		fresh->number = state->number;
 		fresh->bits = UC_SLOT_HALF_OPEN;
 		if (annexed) {
+			/* of an earlier flow at this place, which a CPU joined while another
+			 * removed it */
+			uc_forget_member(now->place);
 			fresh->bits |= UC_SLOT_ANNEXED;
 			fresh->flow.annex_at = now->annex;
 		}
@@ -51,13 +54,6 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	if (reason != UC_TRANSLATED)
 		now->edit = uc_edit_none(&now->segment);
 	return reason;
-}
-
-/* Returns whether the slot's flow would keep its number of places, if it began again by a rule. */
-static __always_inline __u8 uc_keeps_places(const struct uc_slot *slot,
-					    const struct uc_opening *how)
-{
-	return uc_needs_annex(&how->policy, how->share) == !!(slot->bits & UC_SLOT_ANNEXED);
 }
 
 /* Records by which rule the slot's flow has just begun again, and where its annex is: it has one
@@ -73,65 +69,87 @@ static __always_inline void uc_begin_again(struct uc_slot *slot, const struct uc
 	slot->flow.annex_at = annex_place;
 }
 
-/* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow is gone: it
- * was removed meanwhile, was stale, or begins again with another number of places. */
-static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pending *now,
-					 const struct uc_opening *how, struct uc_slot *slot,
-					 enum uc_reason *answer)
+/* Returns the place that a flow leaves when it has begun again: that of an annex that it keeps no
+ * more. What was taken for it is its own now. */
+static __always_inline __u32 uc_left_over(const struct uc_pending *now, __u32 annex_place,
+					  __u32 next_place)
 {
-	__u32 annex_place = uc_annex_place(slot, now->place);
-	struct uc_annex *annex = uc_annex_at(annex_place);
-	__u8 begins, removed = 0;
-	enum uc_reason reason;
-
-	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place))
-		return 0;
-	begins = !uc_stays(&slot->flow, &now->segment, now->now_ns);
-	if (begins && (slot->flow.stage == UC_TRANSLATING || !uc_keeps_places(slot, how))) {
-		removed = uc_remove(slot, now);
-		bpf_spin_unlock(&slot->lock);
-		uc_forget(skb, now, removed);
-		return 0;
-	}
-	reason = uc_open(&slot->flow, annex, &how->policy, &now->segment, now->now_ns, &now->edit);
-	if (!begins)
-		slot->kept_dscp = now->at.dscp;
-	else if (reason == UC_TRANSLATED)
-		uc_begin_again(slot, how, now->place, annex_place, now->at.dscp);
-	if (uc_forgets(reason))
-		removed = uc_remove(slot, now);
-	bpf_spin_unlock(&slot->lock);
-	if (uc_forgets(reason))
-		uc_forget(skb, now, removed);
-	else if (begins && reason == UC_TRANSLATED)
-		uc_forget_member(now->place);
-	*answer = reason;
-	return 1;
+	return annex_place == next_place || annex_place == now->place ? UC_NO_PLACE : annex_place;
 }
 
 /* Returns the place of the annex that the slot's flow would have, if it began again by a rule: its
  * own, or without one the flow's place, or one that is taken here and now in `spare`, too. Returns
- * UC_NO_PLACE if there is no room. */
+ * UC_NO_PLACE if there is no room, or unless it `may_begin`. */
 static __always_inline __u32 uc_next_annex(struct __sk_buff *skb, struct uc_pending *now,
-					   const struct uc_opening *how, const struct uc_slot *slot,
-					   __u32 annex_place, __u32 *spare)
+					   const struct uc_opening *how, __u32 annex_place,
+					   __u8 may_begin, __u32 *spare)
 {
-	const struct uc_annex empty = {};
-	struct uc_annex *annex;
-
 	*spare = UC_NO_PLACE;
 	if (!uc_needs_annex(&how->policy, how->share))
 		return now->place;
 	if (annex_place != now->place)
 		return annex_place;
-	if (!(slot->flow.bits & (UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED)))
+	if (!may_begin)
 		return UC_NO_PLACE;
-	uc_take_annex(skb);
+	uc_take_next_annex(skb, how->flows_max);
 	*spare = now->annex;
-	annex = uc_annex_at(*spare);
-	if (annex)
-		*annex = empty;
 	return *spare;
+}
+
+/* Passes a SYN that would begin a waiting flow again, but finds no room for its annex. The flow waits
+ * on, and any answer to the guest counts. */
+static __always_inline enum uc_reason uc_wait_on(const struct uc_pending *now,
+						 const struct uc_opening *how, struct uc_slot *slot)
+{
+	if (now->segment.direction != UC_FROM_GUEST)
+		return UC_NO_HANDSHAKE;
+	slot->flow.bits |= UC_FLOW_UNSURE;
+	return uc_is_strict(&how->policy) ? UC_STRICT_TABLE_FULL : UC_NO_HANDSHAKE;
+}
+
+/* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow is gone: it
+ * was removed meanwhile, or was stale. */
+static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pending *now,
+					 const struct uc_opening *how, struct uc_slot *slot,
+					 enum uc_reason *answer)
+{
+	__u32 spare, annex_place = uc_annex_place(slot, now->place);
+	__u32 next_place = uc_next_annex(skb, now, how, annex_place,
+					 slot->flow.stage != UC_TRANSLATING, &spare);
+	struct uc_annex *annex = uc_annex_at(annex_place), *next = uc_annex_at(next_place);
+	__u8 begins, gone, removed = 0;
+	enum uc_reason reason;
+
+	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place)) {
+		uc_vacate(spare);
+		return 0;
+	}
+	begins = !uc_stays(&slot->flow, &now->segment, now->now_ns);
+	gone = begins && slot->flow.stage == UC_TRANSLATING;
+	if (!begins)
+		next = annex;
+	if (gone)
+		reason = UC_NO_HANDSHAKE;
+	else if (!next)
+		reason = uc_wait_on(now, how, slot);
+	else
+		reason = uc_open(&slot->flow, next, &how->policy, &now->segment, now->now_ns,
+				 &now->edit);
+	if (!begins)
+		slot->kept_dscp = now->at.dscp;
+	if (begins && reason == UC_TRANSLATED) {
+		uc_begin_again(slot, how, now->place, next_place, now->at.dscp);
+		spare = uc_left_over(now, annex_place, next_place);
+	}
+	gone |= uc_forgets(reason);
+	if (gone)
+		removed = uc_remove(slot, now);
+	bpf_spin_unlock(&slot->lock);
+	uc_vacate(spare);
+	if (gone)
+		uc_forget(skb, now, removed);
+	*answer = reason;
+	return !gone || uc_forgets(reason);
 }
 
 /* Handles a SYN-ACK of a known flow; it may belong to another connection than the flow. */
@@ -141,7 +159,8 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 						       struct uc_slot *slot)
 {
 	__u32 spare, annex_place = uc_annex_place(slot, now->place);
-	__u32 next_place = uc_next_annex(skb, now, how, slot, annex_place, &spare);
+	__u8 asked = !!(slot->flow.bits & (UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED));
+	__u32 next_place = uc_next_annex(skb, now, how, annex_place, asked, &spare);
 	struct uc_annex *annex = uc_annex_at(annex_place), *next = uc_annex_at(next_place);
 	__u8 begins, settled, removed = 0;
 	enum uc_reason reason;
@@ -155,9 +174,7 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 		uc_reopen(&slot->flow, annex, &how->policy, &now->segment, now->now_ns, &now->edit);
 	begins = reason == UC_TRANSLATED;
 	if (begins) {
-		/* what the flow had and keeps no more; what was taken is its own now */
-		spare = annex_place == next_place || annex_place == now->place ? UC_NO_PLACE
-									       : annex_place;
+		spare = uc_left_over(now, annex_place, next_place);
 		uc_begin_again(slot, how, now->place, next ? next_place : now->place,
 			       slot->kept_dscp);
 		slot->flow.seen = 0;
@@ -180,10 +197,11 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 	uc_vacate(spare);
 	if (settled)
 		uc_settle(&now->key.ifindex);
+	/* before another flow can have the place */
+	if (begins)
+		uc_forget_member(now->place);
 	if (uc_forgets(reason))
 		uc_forget(skb, now, removed);
-	else if (begins)
-		uc_forget_member(now->place);
 	if (reason == UC_TABLE_FULL)
 		return uc_verdict_of(uc_is_strict(&how->policy), now->segment.direction, reason);
 	return reason;

@@ -246,6 +246,9 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 		if (uc_lock_both(slot, &now->key, now->place, annex_place)) {
 			uc_share_told(slot, annex, now, answered);
 			bpf_spin_unlock(&slot->lock);
+		} else {
+			/* perhaps it has joined after another CPU removed the flow */
+			uc_forget_member(now->place);
 		}
 	}
 	if (uc_write(skb, &now->at, &now->segment, &now->edit))

@@ -392,6 +392,27 @@ __attribute__((noinline)) int uc_take_annex(struct __sk_buff *skb)
 	return now->annex != UC_NO_PLACE;
 }
 
+/* Takes a place for the annex of a flow that is counted already, as uc_take_annex(), and empties
+ * it. A port whose rule leaves its quota to the table gets one if it could open such a flow. */
+__attribute__((noinline)) int uc_take_next_annex(struct __sk_buff *skb, __u32 flows_max)
+{
+	struct uc_pending *now = uc_pending_now();
+	const struct uc_port_state *state;
+	struct uc_annex *annex;
+
+	if (!skb || !now)
+		return 0;
+	now->annex = UC_NO_PLACE;
+	state = bpf_map_lookup_elem(&ports, &now->key.ifindex);
+	if (!state || (!flows_max && state->flows - state->half_open > uc_quota(0, 1)))
+		return 0;
+	now->annex = uc_take_place(skb);
+	annex = uc_annex_at(now->annex);
+	if (annex)
+		__builtin_memset(annex, 0, sizeof(*annex));
+	return 1;
+}
+
 /* Frees the places in `pending`, which this CPU owns, and counts one half-open flow less. */
 static __always_inline void uc_give_back(struct uc_pending *now)
 {

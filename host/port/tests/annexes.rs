@@ -4,7 +4,7 @@ mod kernel;
 #[path = "../../../base/core/tests/flows/seeded.rs"]
 mod seeded;
 
-use kernel::table::{connect, filling, flow, pass, segment, syn};
+use kernel::table::{connect, filling, flow, guest, pass, remote, segment, syn};
 use kernel::{IFINDEX, programs, reason};
 use proptest::prelude::*;
 use seeded::for_all;
@@ -138,6 +138,116 @@ fn live_a_stored_syn_leaves_windows_and_shares_of_its_flow_as_they_are() {
         }
         programs.forget_flows(IFINDEX).unwrap();
     }
+}
+
+/// A guest's second SYN may reach nobody, so the peer's answer to the first one counts as well, whatever
+/// number of places the rule of the second asks for.
+#[test]
+fn live_a_second_syn_under_a_rule_of_other_places_ends_no_translation() {
+    let Some(programs) = programs(8) else {
+        return;
+    };
+    for (first, second) in [(0, 2), (2, 0), (1, 3), (3, 1), (2, 4)] {
+        programs.set_plan(IFINDEX, &plans()[first]).unwrap();
+        assert_eq!(syn(&programs, 1).0, Reason::TRANSLATED);
+        programs.set_plan(IFINDEX, &plans()[second]).unwrap();
+        let decoy = Segment {
+            seq: 500_000,
+            ..segment(consts::FROM_GUEST, consts::SYN)
+        };
+        pass(&programs, 1, &decoy, 0);
+        let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
+        let answered = pass(&programs, 1, &answer, 0).0;
+        assert_eq!(answered, Reason::TRANSLATED, "plans {first}, {second}");
+        assert_eq!(flow(&programs, 1).unwrap().snd_una, 1001);
+        programs.forget_flows(IFINDEX).unwrap();
+    }
+}
+
+/// As above, but the second SYN's rule has no room for the annex in its quota, or it asks for ECN itself.
+#[test]
+fn live_a_second_syn_that_opens_nothing_ends_no_translation() {
+    let Some(programs) = programs(8) else {
+        return;
+    };
+    let by_default = |number: usize| PortPlan {
+        flows_max: 0,
+        ..plans()[number].clone()
+    };
+    for (others, own) in [(3, 0), (0, consts::ECE | consts::CWR)] {
+        programs.set_plan(IFINDEX, &by_default(0)).unwrap();
+        (2..2 + others).for_each(|port| connect(&programs, port));
+        assert_eq!(syn(&programs, 1).0, Reason::TRANSLATED);
+        programs.set_plan(IFINDEX, &by_default(2)).unwrap();
+        let decoy = Segment {
+            seq: 500_000,
+            ..segment(consts::FROM_GUEST, consts::SYN | own)
+        };
+        assert_eq!(pass(&programs, 1, &decoy, 0), (Reason::NO_HANDSHAKE, false));
+        let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
+        assert_eq!(pass(&programs, 1, &answer, 0).0, Reason::TRANSLATED);
+        assert_eq!(programs.places_taken().unwrap(), u32::from(others) + 1);
+        programs.forget_flows(IFINDEX).unwrap();
+    }
+}
+
+#[test]
+fn live_flows_that_begin_again_take_no_more_places_than_new_ones() {
+    let Some(programs) = programs(64) else {
+        return;
+    };
+    let by_default = |number: usize| PortPlan {
+        flows_max: 0,
+        ..plans()[number].clone()
+    };
+    programs.set_plan(IFINDEX, &by_default(0)).unwrap();
+    (1..=64).for_each(|port| {
+        again(&programs, port, 1000);
+    });
+    let before = programs.places_taken().unwrap();
+    assert!((30..=34).contains(&before), "{before}");
+    programs.set_plan(IFINDEX, &by_default(2)).unwrap();
+    (1..=64).for_each(|port| {
+        again(&programs, port, 70_000);
+    });
+    let after = programs.places_taken().unwrap();
+    assert!(after <= 34, "{after}");
+}
+
+#[test]
+fn live_no_member_stays_of_a_flow_that_the_answer_ends() {
+    let Some(programs) = programs(4) else {
+        return;
+    };
+    programs.set_plan(IFINDEX, &plans()[3]).unwrap();
+    begin(&programs, 1);
+    let data = Segment {
+        payload_bytes: 1000,
+        wire_payload_bytes: 1000,
+        ..segment(consts::FROM_GUEST, consts::ACK)
+    };
+    let acked = Segment {
+        ack: 2001,
+        ..segment(consts::TO_GUEST, consts::ACK)
+    };
+    pass(&programs, 1, &data, 0);
+    pass(&programs, 1, &acked, 0);
+    let view = programs.flow(IFINDEX, guest(1), remote()).unwrap().unwrap();
+    assert!(programs.member(&view).unwrap().is_some());
+    programs.set_plan(IFINDEX, &plans()[0]).unwrap();
+    let late = Segment {
+        seq: 700_000,
+        ..segment(consts::FROM_GUEST, consts::SYN)
+    };
+    pass(&programs, 1, &late, 0);
+    let refused = Segment {
+        ack: 700_001,
+        ..segment(consts::TO_GUEST, consts::SYN | consts::ACK)
+    };
+    let refusal = pass(&programs, 1, &refused, 0).0;
+    assert_eq!(refusal, reason("peer_refused_ecn"));
+    assert!(flow(&programs, 1).is_none());
+    assert!(programs.member(&view).unwrap().is_none());
 }
 
 /// A step of the life of flows on three ports.
