@@ -15,6 +15,9 @@ use crate::topology::{LinkId, Topology};
 /// The number of no part: of a switch that all parts have.
 pub(crate) const ALL: u8 = u8::MAX;
 
+/// The number of no part, either: of a host, which is in the part of the link to it.
+pub(crate) const HOST: u8 = u8::MAX - 1;
+
 /// Maximum number of parts.
 pub const PARTS_MAX: usize = 64;
 

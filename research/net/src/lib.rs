@@ -52,7 +52,7 @@ pub use lane::LinkSpec;
 pub use link::Link;
 pub use network::Network;
 pub use packet::{Ecn, Packet};
-pub use part::{Crossing, Step};
+pub use part::Crossing;
 pub use path::Path;
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, QueueSpec, Verdict};

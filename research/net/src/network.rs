@@ -7,6 +7,7 @@
 
 mod ahead;
 mod injection;
+mod offer;
 mod part;
 
 use std::collections::VecDeque;
@@ -16,11 +17,10 @@ use uc_words::Nanos;
 use crate::agenda::Agenda;
 use crate::depot::Depot;
 use crate::error::NetError;
-use crate::fault::Fault;
 use crate::lane::Lane;
+use crate::order::RANK_MAX;
 use crate::packet::Packet;
 use crate::part::Part;
-use crate::queue::{DropReason, Verdict};
 use crate::routes::Routes;
 use crate::sink::{Arrival, Delivery, Observer, Sink, Watching};
 use crate::stats::{FlowTable, LinkReport};
@@ -136,12 +136,34 @@ impl<P: Packet> Network<P> {
         limit: Nanos,
         observer: &mut impl Observer<P>,
     ) -> Option<Arrival> {
+        self.next::<false>(limit, RANK_MAX, observer)
+    }
+
+    /// Processes events up to and including a time, and of the arrivals at that time those below a rank,
+    /// up to the next arrival at a host. `IS_PART`: whether the network is one of several parts.
+    // Always inlined, so that a whole network does nothing for parts.
+    #[inline(always)]
+    fn next<const IS_PART: bool>(
+        &mut self,
+        limit: Nanos,
+        below: (u64, u64),
+        observer: &mut impl Observer<P>,
+    ) -> Option<Arrival> {
         loop {
             let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
             let (at, link, packet) = if let Some(at) = self.agenda.due(injected.min(limit)) {
+                if IS_PART && at == limit {
+                    let (came, number) = self.agenda.first_rank(&self.depot);
+                    if (came.0, number) >= below {
+                        break;
+                    }
+                }
                 let packet = self.agenda.remove_first(&mut self.depot);
                 let label = self.depot.label(packet);
                 let end = self.ends[label.link as usize];
+                if IS_PART && let Some(part) = &mut self.part {
+                    part.comes(label.rank, end < self.hosts);
+                }
                 if end < self.hosts {
                     self.clock = self.clock.max(at);
                     let host = HostId(end as u32);
@@ -159,11 +181,16 @@ impl<P: Packet> Network<P> {
                 (at, link, packet)
             } else {
                 match self.inbox.pop_front_if(|next| next.at <= limit) {
-                    Some(Injected { at, link, packet }) => (at, link, packet),
+                    Some(Injected { at, link, packet }) => {
+                        if IS_PART && let Some(part) = &mut self.part {
+                            part.injects();
+                        }
+                        (at, link, packet)
+                    }
                     None => break,
                 }
             };
-            self.offer(at, link, packet, observer);
+            self.offer::<IS_PART>(at, link, packet, observer);
         }
         self.clock = self.clock.max(limit);
         None
@@ -198,87 +225,5 @@ impl<P: Packet> Network<P> {
     /// Returns drops and marks by flow; a flow without either is absent.
     pub fn flows(&self) -> &FlowTable {
         &self.flows
-    }
-
-    /// Offers a packet to a link.
-    // Always inlined, as there is more than one loop over events.
-    #[inline(always)]
-    fn offer(&mut self, at: Nanos, link: LinkId, packet: u32, observer: &mut impl Observer<P>) {
-        let lane = &mut self.lanes[link.0 as usize];
-        if lane.has_faults() {
-            return self.expose(at, link, packet, observer);
-        }
-        self.enqueue(at, link, packet, Nanos::ZERO, observer);
-    }
-
-    /// Offers a packet to a link with fault rules.
-    #[cold]
-    fn expose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
-        let Some(packet) = self.depot.get(number) else {
-            return;
-        };
-        let hold = match self.lanes[link.0 as usize].strike(packet) {
-            None => Nanos::ZERO,
-            Some(Fault::Loss) => return self.drop(at, link, number, DropReason::Fault, observer),
-            Some(Fault::Reorder { hold }) => hold,
-            Some(Fault::Duplicate) => {
-                if let Some(copy) = self.depot.duplicate(number) {
-                    self.enqueue(at, link, copy, Nanos::ZERO, observer);
-                }
-                Nanos::ZERO
-            }
-        };
-        self.enqueue(at, link, number, hold, observer);
-    }
-
-    #[inline(always)]
-    fn enqueue(
-        &mut self,
-        at: Nanos,
-        link: LinkId,
-        number: u32,
-        hold: Nanos,
-        observer: &mut impl Observer<P>,
-    ) {
-        let size_bytes = self.depot.label(number).size_bytes;
-        let Some(packet) = self.depot.get_mut(number) else {
-            return;
-        };
-        let lane = &mut self.lanes[link.0 as usize];
-        match lane.judge(at, size_bytes, packet) {
-            Verdict::Queued => {}
-            Verdict::Marked => {
-                self.flows.of(packet.flow()).marked_packets += 1;
-                observer.marked(at, link, packet);
-            }
-            Verdict::Dropped(reason) => return self.drop(at, link, number, reason, observer),
-        }
-        observer.taken(at, link, packet);
-        let arrives = lane.accept(at, size_bytes, hold);
-        self.carry(at, link, number, arrives);
-    }
-
-    /// Drops a packet that found no room at `link`.
-    #[cold]
-    fn lose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
-        let size_bytes = self.depot.label(number).size_bytes;
-        let lane = &mut self.lanes[link.0 as usize];
-        lane.count_drop(size_bytes, DropReason::Full);
-        self.drop(at, link, number, DropReason::Full, observer);
-    }
-
-    #[cold]
-    fn drop(
-        &mut self,
-        at: Nanos,
-        link: LinkId,
-        number: u32,
-        reason: DropReason,
-        observer: &mut impl Observer<P>,
-    ) {
-        if let Some(packet) = self.depot.withdraw(number) {
-            self.flows.of(packet.flow()).dropped_packets += 1;
-            observer.dropped(at, link, &packet, reason);
-        }
     }
 }

@@ -20,6 +20,9 @@ pub const TIME_MAX: Nanos = Nanos((1 << (63 - PLACE_BITS)) - 1);
 /// The number's bit that marks packets which came from a host to their last link.
 pub(crate) const INJECTED: u64 = 1 << 63;
 
+/// No rank of an arrival is above this one.
+pub const RANK_MAX: (u64, u64) = (u64::MAX, u64::MAX);
+
 /// What happens at one time, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {

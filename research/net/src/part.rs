@@ -8,7 +8,6 @@ use uc_words::Nanos;
 use crate::depot::Rank;
 use crate::division::Division;
 use crate::order::{Cause, Numbering, Phase};
-use crate::sink::Arrival;
 
 /// A packet on its way from one part to another.
 // In whole lines of the cache, which another core reads.
@@ -24,22 +23,12 @@ pub struct Crossing<P> {
     pub(crate) packet: P,
 }
 
-/// What one event of a part was.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    /// There is no event at this time.
-    Nothing,
-    /// A packet came to a link.
-    Passed,
-    /// A packet reached a host.
-    Arrived(Arrival),
-}
-
 /// What a network keeps as one of several parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Part<P> {
     pub(crate) number: u8,
-    /// Part of the node at the far end of each link; [`ALL`] where the next link decides.
+    /// Part of the switch at the far end of each link; [`ALL`] where the next link decides, [`HOST`] where
+    /// there is a host.
     pub(crate) owners: Vec<u8>,
     pub(crate) division: Arc<Division>,
     /// Numbers of the packets that come to links.

@@ -59,8 +59,14 @@ impl<P: Packet> Network<P> {
     /// Carries a packet that `link` has taken at `at` and that arrives at `arrives`, and passes it on to
     /// the link behind where `link` is its only source.
     #[inline(always)]
-    pub(super) fn carry(&mut self, at: Nanos, link: LinkId, number: u32, arrives: Nanos) {
-        if self.part.is_some() {
+    pub(super) fn carry<const IS_PART: bool>(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        number: u32,
+        arrives: Nanos,
+    ) {
+        if IS_PART {
             return self.carry_in_part(at, link, number, arrives);
         }
         let sequence = self.sequence;

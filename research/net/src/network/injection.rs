@@ -114,7 +114,11 @@ impl<P: Packet> Network<P> {
         let Some(arrives) = self.lanes[link.0 as usize].take(at, size_bytes) else {
             return false;
         };
-        self.carry(at, link, number, arrives);
+        if self.part.is_some() {
+            self.carry_injected(at, link, number, arrives);
+        } else {
+            self.carry::<false>(at, link, number, arrives);
+        }
         true
     }
 }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use uc_words::Nanos;
 
 use super::Network;
-use crate::division::{ALL, Division};
+use crate::division::{ALL, Division, HOST};
 use crate::order::{Cause, INJECTED, Log, Numbering, Phase, Rename, Renames};
 use crate::packet::Packet;
-use crate::part::{Crossing, Part, Step};
+use crate::part::{Crossing, Part};
 use crate::sink::Arrival;
 use crate::topology::LinkId;
 
@@ -28,9 +28,13 @@ impl<P: Packet> Network<P> {
 
     /// Makes this network part `number` of several. Call it before [`Network::expect_only`].
     pub fn become_part(&mut self, division: &Arc<Division>, number: usize) {
+        let owner = |&end: &usize| match end < self.hosts {
+            true => HOST,
+            false => division.nodes[end],
+        };
         self.part = Some(Box::new(Part {
             number: number as u8,
-            owners: self.ends.iter().map(|&end| division.nodes[end]).collect(),
+            owners: self.ends.iter().map(owner).collect(),
             division: Arc::clone(division),
             numbering: Numbering::default(),
             waiting: VecDeque::new(),
@@ -50,7 +54,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Carries a packet as [`Network::carry`] does, and gives it to the part to which it comes.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn carry_in_part(&mut self, now: Nanos, link: LinkId, number: u32, arrives: Nanos) {
         let Some(part) = self.part.as_deref_mut() else {
             return;
@@ -70,10 +74,11 @@ impl<P: Packet> Network<P> {
             let next = self.routes.next(end, label.to, path_key);
             owner = next.map_or(part.number, |link| part.division.links[link.0 as usize]);
         }
+        if owner == HOST {
+            part.coming.push((at, number));
+            owner = part.number;
+        }
         if owner == part.number {
-            if self.ends[label.link as usize] < self.hosts {
-                part.coming.push((at, number));
-            }
             return self.agenda.add(&mut self.depot, number, at, rank);
         }
         let (link, to, size_bytes) = (label.link, label.to, label.size_bytes);
@@ -92,6 +97,12 @@ impl<P: Packet> Network<P> {
         }
     }
 
+    /// Carries a packet of a host.
+    #[inline(never)]
+    pub(super) fn carry_injected(&mut self, now: Nanos, link: LinkId, number: u32, arrives: Nanos) {
+        self.carry_in_part(now, link, number, arrives);
+    }
+
     /// Begins a window of time: numbers are given from `start` to before `end`.
     pub fn begin_window(&mut self, start: Nanos, end: Nanos) {
         if let Some(part) = &mut self.part {
@@ -104,79 +115,16 @@ impl<P: Packet> Network<P> {
         self.clock = self.clock.max(now);
     }
 
-    /// Returns the rank of the first packet on the agenda if it arrives at `at`.
-    pub fn first_rank(&self, at: Nanos) -> Option<(u64, u64)> {
-        let is_due = self.agenda.first_at() == Some(at);
-        is_due.then(|| {
-            let (came, number) = self.agenda.first_rank(&self.depot);
-            (came.0, number)
-        })
-    }
-
     /// Returns the cause of what a packet does that is to reach a host: `number` as in
     /// [`Network::take_coming`].
     pub fn cause_of(&self, number: u32) -> Cause {
         Cause::arrival(self.depot.label(number).rank, Phase::Answer)
     }
 
-    /// Does what [`Network::next_arrival`] does, and notes the cause of each event.
-    pub fn next_arrival_in_part(&mut self, limit: Nanos) -> Option<Arrival> {
-        loop {
-            let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
-            let due = self.agenda.first_at();
-            if let Some(at) = due.filter(|&at| at <= injected.min(limit)) {
-                if let Step::Arrived(arrival) = self.step(at) {
-                    return Some(arrival);
-                }
-                continue;
-            }
-            let Some(next) = self.inbox.pop_front_if(|next| next.at <= limit) else {
-                break;
-            };
-            if let Some(part) = &mut self.part {
-                part.injects();
-            }
-            self.offer_in_part(next.at, next.link, next.packet);
-        }
-        self.clock = self.clock.max(limit);
-        None
-    }
-
-    /// Processes the first arrival at `at`, and nothing else.
-    #[inline]
-    pub fn step(&mut self, at: Nanos) -> Step {
-        if self.agenda.first_at() != Some(at) {
-            return Step::Nothing;
-        }
-        let packet = self.agenda.remove_first(&mut self.depot);
-        let label = self.depot.label(packet);
-        let end = self.ends[label.link as usize];
-        if let Some(part) = &mut self.part {
-            part.comes(label.rank, end < self.hosts);
-        }
-        self.clock = self.clock.max(at);
-        if end < self.hosts {
-            let host = crate::HostId(end as u32);
-            return Step::Arrived(Arrival {
-                at,
-                host,
-                number: packet,
-            });
-        }
-        let path_key = || self.depot.get(packet).map_or(0, P::path_key);
-        if let Some(link) = self.routes.next(end, label.to, path_key) {
-            if label.is_doomed() {
-                self.lose(at, link, packet, &mut ());
-            } else {
-                self.offer_in_part(at, link, packet);
-            }
-        }
-        Step::Passed
-    }
-
-    #[inline(never)]
-    fn offer_in_part(&mut self, at: Nanos, link: LinkId, packet: u32) {
-        self.offer(at, link, packet, &mut ());
+    /// Does what [`Network::next_arrival`] does, notes the cause of each event, and leaves arrivals at
+    /// `limit` whose ranks are not below `below`.
+    pub fn next_arrival_in_part(&mut self, limit: Nanos, below: (u64, u64)) -> Option<Arrival> {
+        self.next::<true>(limit, below, &mut ())
     }
 
     /// Returns the cause of what happens now.

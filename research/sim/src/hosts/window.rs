@@ -1,7 +1,7 @@
 //! The events of a part in a window of time, in which all other parts run, too.
 
-use uc_net::order::Cause;
-use uc_net::{Nanos, Step};
+use uc_net::Nanos;
+use uc_net::order::{Cause, RANK_MAX};
 
 use super::share::{Before, Halt};
 use super::{Hosts, Notice, Owner, Stop};
@@ -41,20 +41,13 @@ impl Hosts {
     /// [`SimError::Stuck`].
     pub fn run_to(&mut self, stop: &Stop, is_own: bool) -> Result<Option<Notice>, SimError> {
         let Stop { at, cause } = *stop;
-        self.run_before(at)?;
-        self.reach(at);
-        if cause.is_timer() {
-            self.run_events(at, cause.rank())?;
+        let bounds = if cause.is_timer() {
+            (RANK_MAX, cause.rank())
         } else {
-            while self
-                .network
-                .first_rank(at)
-                .is_some_and(|rank| rank < cause.rank())
-            {
-                let notice = self.step(at)?;
-                debug_assert_eq!(notice, None, "a notice before the stop");
-            }
-        }
+            (cause.rank(), (at.0, 0))
+        };
+        self.run_events(at, bounds)?;
+        self.reach(at);
         if !is_own {
             return Ok(None);
         }
@@ -67,7 +60,11 @@ impl Hosts {
             let first = self.timers.first();
             return first.map_or(Ok(None), |(at, timer)| self.fire(at, timer));
         }
-        self.step(at)
+        let (came, number) = cause.rank();
+        let arrival = self
+            .network
+            .next_arrival_in_part(at, (came, number.saturating_add(1)));
+        arrival.map_or(Ok(None), |arrival| self.arrive(arrival))
     }
 
     /// Processes the events before `end`.
@@ -75,35 +72,36 @@ impl Hosts {
         let Some(limit) = end.0.checked_sub(1).map(Nanos) else {
             return Ok(());
         };
-        self.run_events(limit, (end.0, 0))?;
+        self.run_events(limit, (RANK_MAX, (end.0, 0)))?;
         self.reach(limit);
         Ok(())
     }
 
-    /// Processes arrivals up to and including `limit`, and the timers before a time and a number. No
-    /// application gets a notice.
-    fn run_events(&mut self, limit: Nanos, before: (u64, u64)) -> Result<(), SimError> {
+    /// Processes arrivals up to and including `limit`, at `limit` those below a rank, and the timers before
+    /// a time and a number. No application gets a notice.
+    #[inline]
+    fn run_events(
+        &mut self,
+        limit: Nanos,
+        (below, before): ((u64, u64), (u64, u64)),
+    ) -> Result<(), SimError> {
         loop {
-            let due = self.timers.first_number();
-            let due = due.filter(|&(at, number)| (at.0, number) < before);
-            let until = due.map_or(limit, |(at, _)| at);
-            let notice = if let Some(arrival) = self.network.next_arrival_in_part(until) {
+            let until = self.timers.next_at().min(limit);
+            let below = if until < limit { RANK_MAX } else { below };
+            let notice = if let Some(arrival) = self.network.next_arrival_in_part(until, below) {
                 self.arrive(arrival)?
-            } else if let Some((at, timer)) = self.timers.first().filter(|_| due.is_some()) {
-                self.fire(at, timer)?
             } else {
-                return Ok(());
+                let first = self.timers.first_number();
+                let is_due = first.is_some_and(|(at, number)| (at.0, number) < before);
+                let Some((at, timer)) = self.timers.first().filter(|_| is_due) else {
+                    return Ok(());
+                };
+                self.fire(at, timer)?
             };
             debug_assert_eq!(notice, None, "a notice within a window");
-            self.notices.extend(notice);
-        }
-    }
-
-    /// Processes the first arrival at `at`.
-    fn step(&mut self, at: Nanos) -> Result<Option<Notice>, SimError> {
-        match self.network.step(at) {
-            Step::Arrived(arrival) => self.arrive(arrival),
-            Step::Passed | Step::Nothing => Ok(None),
+            if let Some(notice) = notice {
+                self.notices.push_back(notice);
+            }
         }
     }
 

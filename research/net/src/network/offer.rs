@@ -1,0 +1,112 @@
+//! Packets come to links, which carry or drop them.
+
+use uc_words::Nanos;
+
+use super::Network;
+use crate::fault::Fault;
+use crate::packet::Packet;
+use crate::queue::{DropReason, Verdict};
+use crate::sink::Observer;
+use crate::topology::LinkId;
+
+impl<P: Packet> Network<P> {
+    /// Offers a packet to a link.
+    // Always inlined, as there is more than one loop over events.
+    #[inline(always)]
+    pub(super) fn offer<const IS_PART: bool>(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        packet: u32,
+        observer: &mut impl Observer<P>,
+    ) {
+        let lane = &mut self.lanes[link.0 as usize];
+        if lane.has_faults() {
+            return self.expose::<IS_PART>(at, link, packet, observer);
+        }
+        self.enqueue::<IS_PART>(at, link, packet, Nanos::ZERO, observer);
+    }
+
+    /// Offers a packet to a link with fault rules.
+    #[cold]
+    fn expose<const IS_PART: bool>(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        number: u32,
+        observer: &mut impl Observer<P>,
+    ) {
+        let Some(packet) = self.depot.get(number) else {
+            return;
+        };
+        let hold = match self.lanes[link.0 as usize].strike(packet) {
+            None => Nanos::ZERO,
+            Some(Fault::Loss) => return self.drop(at, link, number, DropReason::Fault, observer),
+            Some(Fault::Reorder { hold }) => hold,
+            Some(Fault::Duplicate) => {
+                if let Some(copy) = self.depot.duplicate(number) {
+                    self.enqueue::<IS_PART>(at, link, copy, Nanos::ZERO, observer);
+                }
+                Nanos::ZERO
+            }
+        };
+        self.enqueue::<IS_PART>(at, link, number, hold, observer);
+    }
+
+    #[inline(always)]
+    fn enqueue<const IS_PART: bool>(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        number: u32,
+        hold: Nanos,
+        observer: &mut impl Observer<P>,
+    ) {
+        let size_bytes = self.depot.label(number).size_bytes;
+        let Some(packet) = self.depot.get_mut(number) else {
+            return;
+        };
+        let lane = &mut self.lanes[link.0 as usize];
+        match lane.judge(at, size_bytes, packet) {
+            Verdict::Queued => {}
+            Verdict::Marked => {
+                self.flows.of(packet.flow()).marked_packets += 1;
+                observer.marked(at, link, packet);
+            }
+            Verdict::Dropped(reason) => return self.drop(at, link, number, reason, observer),
+        }
+        observer.taken(at, link, packet);
+        let arrives = lane.accept(at, size_bytes, hold);
+        self.carry::<IS_PART>(at, link, number, arrives);
+    }
+
+    /// Drops a packet that found no room at `link`.
+    #[cold]
+    pub(super) fn lose(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        number: u32,
+        observer: &mut impl Observer<P>,
+    ) {
+        let size_bytes = self.depot.label(number).size_bytes;
+        let lane = &mut self.lanes[link.0 as usize];
+        lane.count_drop(size_bytes, DropReason::Full);
+        self.drop(at, link, number, DropReason::Full, observer);
+    }
+
+    #[cold]
+    fn drop(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        number: u32,
+        reason: DropReason,
+        observer: &mut impl Observer<P>,
+    ) {
+        if let Some(packet) = self.depot.withdraw(number) {
+            self.flows.of(packet.flow()).dropped_packets += 1;
+            observer.dropped(at, link, &packet, reason);
+        }
+    }
+}
