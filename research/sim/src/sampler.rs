@@ -14,39 +14,32 @@ use crate::world::World;
 
 /// Adds a sample of every flow, and the events of its law since the last sample.
 pub fn sample_flows(parts: &Parts, plan: &Plan, records: &mut [FlowRecord]) {
-    for mut world in parts.worlds() {
+    let guests = plan.scenario.flows.iter().map(|flow| flow.guest);
+    let homes: Vec<usize> = guests.map(|guest| parts.part_of_host(guest)).collect();
+    for (part, mut world) in parts.worlds().enumerate() {
         let World {
             hosts,
             applications,
         } = &mut **world;
-        let flows = applications.flows_mut();
-        for (flow, record) in flows.iter_mut().zip(&mut *records) {
-            // Only the part of the guest has any.
+        let flows = applications.flows_mut().iter_mut().zip(&mut *records);
+        for ((flow, record), _) in flows.zip(&homes).filter(|(_, home)| **home == part) {
             flow.take_events(hosts, &mut record.events);
             record.negotiated_ecn |= flow
                 .open()
                 .any(|slot| hosts.end(slot, Side::Guest).connection.info().ecn);
+            record.samples.push(sample(hosts, flow));
         }
     }
-    let guests = plan.scenario.flows.iter().map(|flow| flow.guest);
-    for ((number, guest), record) in guests.enumerate().zip(&mut *records) {
-        let part = parts.part_of_host(guest);
-        let world = parts.world(part);
-        let flow = &world.applications.flows()[number];
-        record.samples.push(sample(&world.hosts, flow));
-    }
     if parts.are_several() {
-        add_delivered(parts, plan, records);
+        add_delivered(parts, &homes, records);
     }
 }
 
 /// Adds to the last samples what receivers got that are in other parts than the guests.
-fn add_delivered(parts: &Parts, plan: &Plan, records: &mut [FlowRecord]) {
-    let flows = plan.scenario.flows.iter();
-    let homes: Vec<usize> = flows.map(|flow| parts.part_of_host(flow.guest)).collect();
+fn add_delivered(parts: &Parts, homes: &[usize], records: &mut [FlowRecord]) {
     for (part, world) in parts.worlds().enumerate() {
         let flows = world.applications.flows().iter();
-        for ((flow, record), home) in flows.zip(&mut *records).zip(&homes) {
+        for ((flow, record), home) in flows.zip(&mut *records).zip(homes) {
             if let Some(sample) = record.samples.last_mut().filter(|_| *home != part) {
                 sample.delivered_bytes += totals(&world.hosts, flow).1;
             }

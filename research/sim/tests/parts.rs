@@ -158,6 +158,28 @@ fn flows_of_a_dumbbell_that_begin_together_have_the_same_bytes_on_several_thread
 }
 
 #[test]
+fn more_threads_than_parts_have_the_same_bytes() {
+    // Four leaves are at most four parts, and three parts of them are uneven.
+    let law = "count = 7\nstack = \"plain\"\nlaw = \"dctcp\"";
+    let experiment = experiment(LEAVES, &[group("law", law)]);
+    let one = record(&experiment, 1, 1);
+    for threads in [3, 9] {
+        assert!(one == record(&experiment, 1, threads), "{threads} threads");
+    }
+}
+
+#[test]
+fn without_delay_there_is_no_lookahead_and_a_case_runs_on_one_thread() {
+    let base = TRUNK.replace("delay = \"100us\"", "delay = \"0s\"");
+    let bulk = "count = 2\nstack = \"reno\"\nstop = \"100ms\"";
+    let experiment = experiment(&base, &[group("bulk", bulk)]);
+    let case = experiment.case("only").expect("the case");
+    let why = undivided(&experiment, case).expect("it can run");
+    assert_eq!(why, Some("a link has no delay"));
+    assert!(record(&experiment, 1, 1) == record(&experiment, 1, 2));
+}
+
+#[test]
 fn a_case_whose_hosts_act_at_one_time_runs_on_one_thread() {
     let request = "count = 2\nstack = \"reno\"\napplication = { request = { request = \"100B\", \
                    response = \"10kB\", rounds = 3, gap = \"1ms\" } }";
