@@ -25,7 +25,8 @@ pub(crate) const PAGE: &str = "/page";
 /// Time limit for nginx to start listening; it takes some milliseconds.
 const READY_DEADLINE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
-/// Congestion controls that any namespace may have as default, which is what nginx uses.
+/// The kernel's congestion controls that any namespace may have as default, which is what nginx uses. It
+/// may also have those that a run brings.
 const UNRESTRICTED: [&str; 2] = ["reno", "cubic"];
 
 /// One running server.
@@ -56,17 +57,25 @@ pub(crate) fn start_all(plan: &Plan, wiring: &Wiring) -> Result<Vec<Server>, Lab
     let guests = plan.guests.iter().zip(&wiring.guests);
     let with_pages = guests.filter_map(|(guest, namespace)| Some((guest, namespace, guest.pages?)));
     with_pages
-        .map(|(guest, namespace, pages)| start(guest, namespace, &pages))
+        .map(|(guest, namespace, pages)| {
+            start(guest, namespace, wiring.congestion.of_guest(guest), &pages)
+        })
         .collect()
 }
 
-fn start(guest: &Guest, namespace: &Namespace, pages: &Pages) -> Result<Server, LabError> {
+/// `control`: the kernel's name of the guest's congestion control.
+fn start(
+    guest: &Guest,
+    namespace: &Namespace,
+    control: &str,
+    pages: &Pages,
+) -> Result<Server, LabError> {
     let program = need::program("nginx")?;
-    let control = guest.stack.congestion_control.as_str();
-    if !UNRESTRICTED.contains(&control) {
+    let brought = control != guest.stack.congestion_control;
+    if !brought && !UNRESTRICTED.contains(&control) {
         return Err(LabError::Unsupported {
             what: format!("{}: a web server under {control}", guest.label),
-            mend: "nginx takes the namespace's default: give it reno or cubic",
+            mend: "nginx takes the namespace's default: give it reno or cubic, or use a kernel without dctcp",
         });
     }
     namespace.set_sysctls(&[("net.ipv4.tcp_congestion_control", control.into())])?;
