@@ -174,7 +174,7 @@ struct uc_flow {
 	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
 		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
 	struct uc_policy policy; /* its end, from the targets on, may store a SYN: reopen.h */
-	/* The platform's: with an annex, where that is; otherwise room for a SYN, as is the next.
+	/* The platform's: the place of the annex. Without one, it and the next are room for a SYN.
 	 */
 	__u32 annex_at;
 	__u32 rest_of_syn;
@@ -182,9 +182,9 @@ struct uc_flow {
 };
 
 /*
- * What only some flows have (uc_has_annex()), so that the others need no memory for it. The
- * platform passes it to the core with its flow. With a flow that has none it may pass the flow's
- * own memory: the core writes it only where it writes the whole flow after it.
+ * State of flows for which uc_has_annex() holds. The platform passes it to the core with its flow.
+ * With other flows it may pass the flow's own memory: the core then clears the annex only where it
+ * writes the whole flow afterwards (uc_begin()).
  */
 struct uc_annex {
 	struct uc_delay delay; /* the far room: of law `delay`, or of any law with UC_FAR */
@@ -218,13 +218,14 @@ _Static_assert(sizeof(struct uc_flow) == 200,
 _Static_assert(sizeof(struct uc_annex) <= sizeof(struct uc_flow),
 	       "an annex must fit into the place of a flow");
 
-/* Returns for how many segments the last advertised window had room; 15: for so many or more. */
+/* Returns for how many segments the last advertised window had room; 15: for 15 or more. */
 static __always_inline __u32 uc_offered_segments(const struct uc_flow *flow)
 {
 	return flow->offered & 15;
 }
 
-/* Returns how many new segments the guest has sent since then and since the last PSH, as above. */
+/* Returns how many new segments the guest has sent since that window and since the last PSH; 15: 15
+ * or more. */
 static __always_inline __u32 uc_piece_segments(const struct uc_flow *flow)
 {
 	return flow->offered >> 4;

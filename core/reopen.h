@@ -133,10 +133,10 @@ static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow,
 }
 
 /*
- * Does this segment answer the SYN that is kept? It acknowledges the SYN, and of data in it (RFC
- * 7413) as much as it likes; and it isn't the answer that the flow has begun with once more, which
- * a copy of the first SYN calls forth. That differs in a number, also if an end that keeps no state
- * of its answers (SYN cookies) has made another.
+ * Returns whether this segment answers the SYN that is kept: it acknowledges the SYN, and of data
+ * in it (RFC 7413) as much as it likes, and it does not repeat the answer that the flow began with,
+ * which a copy of the first SYN causes. A repetition has the same two numbers. Another answer
+ * differs in one, also of an end that keeps no state of its answers (SYN cookies).
  */
 static __always_inline __u8 uc_answers_kept(struct uc_flow *flow, struct uc_annex *annex,
 					    const struct uc_segment *answer)
@@ -166,10 +166,10 @@ static __always_inline __u8 uc_stays(const struct uc_flow *flow, const struct uc
 }
 
 /*
- * What becomes of a SYN that leaves the flow as it is (uc_stays()). The guest's own asks the
- * network for ECN, as by `policy` any would. One out of the network passes, or is perhaps a
- * repetition of the first one: a guest to which that came without its offer of ECN, and which keeps
- * no state of its answers, must see this one without it, too.
+ * Handles a SYN that leaves the flow as it is (uc_stays()). The guest's own is stored, and asks the
+ * network for ECN if `policy` does. One out of the network passes, without its offer of ECN where
+ * the first one lost it: it may repeat the first one, and a guest that keeps no state of its
+ * answers must see both alike.
  */
 static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow, struct uc_annex *annex,
 						       const struct uc_policy *policy,

@@ -34,17 +34,18 @@ static __always_inline void uc_begin_again(struct uc_slot *slot, const struct uc
 	slot->flow.annex_at = annex_place;
 }
 
-/* Returns the place that a flow leaves when it has begun again: that of an annex that it keeps no
- * more. What was taken for it is its own now. */
+/* Returns the place of the annex that a flow needs no more, since it has begun again; UC_NO_PLACE:
+ * none. The place in `spare` is the flow's own then. */
 static __always_inline __u32 uc_left_over(const struct uc_pending *now, __u32 annex_place,
 					  __u32 next_place)
 {
 	return annex_place == next_place || annex_place == now->place ? UC_NO_PLACE : annex_place;
 }
 
-/* Returns the place of the annex that the slot's flow would have, if it began again by a rule: its
- * own, or without one the flow's place, or one that is taken here and now in `spare`, too. Returns
- * UC_NO_PLACE if there is no room, or unless it `may_begin`. */
+/* Returns the place of the annex that a flow would have, if it began again by a rule: the flow's
+ * own place if the rule needs none, otherwise that of its present annex, otherwise one that is
+ * taken now, which is also in `spare`. UC_NO_PLACE: one would have to be taken, but there is no
+ * room, or not unless it `may_begin`. */
 static __always_inline __u32 uc_next_annex(struct __sk_buff *skb, struct uc_pending *now,
 					   const struct uc_opening *how, __u32 annex_place,
 					   __u8 may_begin, __u32 *spare)
@@ -72,8 +73,8 @@ static __always_inline enum uc_reason uc_wait_on(const struct uc_pending *now,
 	return uc_is_strict(&how->policy) ? UC_STRICT_TABLE_FULL : UC_NO_HANDSHAKE;
 }
 
-/* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow is gone: it
- * was removed meanwhile, or was stale. */
+/* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if there is no
+ * such flow: it was removed meanwhile, or was stale, or another CPU is entering it. */
 static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pending *now,
 					 const struct uc_opening *how, struct uc_slot *slot,
 					 enum uc_reason *answer)

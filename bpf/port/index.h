@@ -19,8 +19,8 @@
  * keys have equal sums, and so equal hashes, with a probability of 2^-32 at most, whichever they
  * are. For keys that share only their buckets there is no such proof; we know no choice of keys
  * that is better than a random one without the words. What a tenant can observe is whether a new
- * flow passes: once in 700,000 times, and that tells it nothing of which other keys share the two
- * buckets.
+ * flow passes. By closing its own flows one by one and trying again it can find out which of them
+ * share the two buckets; of other ports' flows it learns only that they have the rest.
  */
 #ifndef UC_INDEX_H
 #define UC_INDEX_H
@@ -190,9 +190,9 @@ static __always_inline __u32 uc_reserve(struct uc_bucket *bucket)
  * then another CPU has just opened the same flow or, rarely, another key has the same tag, and this
  * flow passes.
  *
- * A CPU holds one lock at a time, and all that enter this hash hold that of its first bucket. Under
- * it both buckets are searched for the tag, and the entry is written to either. One in the second
- * bucket is reserved first: only its owner writes to it from then on, whatever lock it holds.
+ * A CPU holds one lock at a time. All CPUs that enter the same hash hold the lock of its first
+ * bucket, search both buckets for the tag, and write the entry. An entry of the second bucket is
+ * reserved before, under that bucket's lock: from then on only the CPU that reserved it writes it.
  *
  * A global function, for the verifier (see uc_join_group()).
  */

@@ -17,9 +17,9 @@
 #include "event.h"
 
 /*
- * A flow, at a place of the table, in four cache lines; or the annex of another flow, which lies in
- * `flow` of a place of its own, whose `key.ifindex` is 0. `flow.annex_at` is the place of a flow's
- * annex, `flow.seen` the uc_fingerprint() at its last event.
+ * A place of the table, of four cache lines: a flow, or the annex of another flow. An annex lies in
+ * `flow`, and `key.ifindex` is 0. `flow.annex_at` is the place of a flow's annex, `flow.seen` the
+ * uc_fingerprint() at its last event.
  */
 struct uc_slot {
 	struct bpf_spin_lock lock;
@@ -61,10 +61,10 @@ _Static_assert(sizeof(struct uc_bucket) == 64, "a bucket must fill its cache lin
  * makes maps of its own (UC_LAYOUT) and doesn't search those of an older one. */
 #define UC_INDEX_FORM 1
 
-/* Bit n: flows of law n have an annex. Here because it is part of the layout, too. */
+/* Bit n: each flow of law n has an annex. So the layout's number changes with these laws, too. */
 enum uc_annexed_laws {
 #define UC_LAW_ANNEXED(NAME, name, machine, cut, traits, ...)                                      \
-	| ((traits)&UC_FAR ? 1U << UC_LAW_##NAME : 0)
+	| ((traits) & (UC_FAR | UC_GROUPED) ? 1U << UC_LAW_##NAME : 0)
 	UC_ANNEXED_LAWS = 0 UC_LAWS(UC_LAW_ANNEXED)
 #undef UC_LAW_ANNEXED
 };
@@ -109,7 +109,7 @@ struct uc_port_state {
 	__u64 forget_ns; /* flows whose last segment passed no later are stale */
 };
 
-/* The rings of half-open flows have one entry for so many places of the table. */
+/* Places of the table for each entry of the rings of half-open flows. */
 #define UC_HALF_OPEN_PART 4
 
 /* Which flow took a turn among the half-open ones of its port. */
@@ -137,7 +137,7 @@ struct uc_page {
 	__u32 generation; /* of the whole host's plan */
 	__u16 rules;      /* number of the port's rules, on all pages */
 	__u16 strict;     /* 1: a rule of the port is strict */
-	__u32 flows_max;  /* the port's flows, half-open ones apart; 0: as many as free places */
+	__u32 flows_max;  /* the port's settled flows; 0: by the free places (quota.h) */
 	__u32 tenant;
 	__u32 after_others; /* 1: user space attaches the programs after those of others */
 	__u32 pad;
@@ -151,7 +151,7 @@ struct uc_page {
 /* The table as a whole. User space sets `places` and `layout`. */
 struct uc_cursor {
 	struct bpf_spin_lock lock; /* of `fresh` */
-	__u32 next;                /* place that is searched next; a lost increment is harmless */
+	__u32 next;                /* modulo `fresh`: place that is searched next */
 	__u32 places;              /* number of places */
 	__u32 fresh;               /* from this place on none was ever taken */
 	__u64 layout;              /* hash of the maps' layout, by which a build knows its own */

@@ -175,8 +175,8 @@ static __always_inline int uc_lock_slot(struct uc_slot *slot, const struct uc_ke
 }
 
 /* Locks the slot at `place`, and with it the flow's annex, which the caller has found at
- * `annex_place`. Returns 0, with nothing locked, as uc_lock_slot(), or if the flow has another
- * annex by now. */
+ * `annex_place`. Returns 0, with nothing locked, if the place has another flow or the flow another
+ * annex by now, or if it is not listed yet. */
 static __always_inline int uc_lock_both(struct uc_slot *slot, const struct uc_key *key, __u32 place,
 					__u32 annex_place)
 {

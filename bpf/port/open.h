@@ -28,13 +28,13 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 		fresh->number = state->number;
 		fresh->bits = UC_SLOT_HALF_OPEN;
 		if (annexed) {
-			/* of an earlier flow at this place, which a CPU joined while another
+			/* a CPU may have joined an earlier flow at this place while another
 			 * removed it */
 			uc_forget_member(now->place);
 			fresh->bits |= UC_SLOT_ANNEXED;
 			fresh->flow.annex_at = now->annex;
 		}
-		if (!uc_settle_in(skb)) {
+		if (!uc_write_in(skb)) {
 			uc_give_back(now);
 			reason = UC_TABLE_FULL;
 		}
@@ -73,8 +73,8 @@ static __always_inline __u8 uc_meet_stored(const struct uc_pending *now,
 	return begun;
 }
 
-/* Enters the flow that `reason` has opened or adopted, or that has `begun` before. Returns the
- * reason, or why there is no room. */
+/* Enters the flow if `reason` says that it was opened or adopted, or if it has `begun` before.
+ * Returns the reason, or why there is no room. */
 static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct uc_pending *now,
 						   const struct uc_opening *how,
 						   struct uc_slot *fresh, enum uc_reason reason,

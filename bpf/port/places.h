@@ -10,9 +10,9 @@
  * the CPU that enters it can remove it.
  *
  * A new flow finds a free place if there is one, wherever it is: the places that flows have left
- * are on a stack, the others lie behind `fresh`. If none is free, it searches the next few for a
- * stale flow, then for a half-open one as well, which gives up its place. A flow that is neither
- * keeps its own, whatever others do.
+ * are on a stack, and those that were never taken begin at `fresh`. If none is free, it searches
+ * the next few for a stale flow, then for a half-open one as well, which gives up its place. A flow
+ * that is neither keeps its own, whatever others do.
  */
 #ifndef UC_PLACES_H
 #define UC_PLACES_H
@@ -80,7 +80,7 @@ __attribute__((noinline)) int uc_find_pending(struct __sk_buff *skb)
 /* Writes the scratch slot and annex to the places in `pending`, which this CPU owns, and lists the
  * flow. Returns 0 if that is impossible; the places are still the caller's. A global function, for
  * the verifier. */
-__attribute__((noinline)) int uc_settle_in(struct __sk_buff *skb)
+__attribute__((noinline)) int uc_write_in(struct __sk_buff *skb)
 {
 	const struct uc_scratch *from = uc_only_entry(&scratch);
 	const struct uc_slot *fresh = (const struct uc_slot *)from;
@@ -105,7 +105,7 @@ __attribute__((noinline)) int uc_settle_in(struct __sk_buff *skb)
 	bpf_spin_unlock(&slot->lock);
 	listed = uc_list(skb, now->hash, now->place);
 	if (!uc_lock_slot(slot, &now->key))
-		return listed; /* found and removed by another CPU, which has freed the place */
+		return listed; /* not expected: nobody else removes a flow that is not listed */
 	if (listed)
 		slot->bits |= UC_SLOT_LISTED;
 	else

@@ -27,7 +27,8 @@ static __always_inline __u32 uc_quota(__u32 flows_max, __u8 annexed)
 	return flows_max || !cursor ? flows_max : uc_free_places(cursor) >> annexed;
 }
 
-/* Counts one more half-open flow of the port. Returns 0 if the port has `flows_max` others. */
+/* Counts one more half-open flow of the port. Returns 0 if the port has `flows_max` settled ones.
+ */
 static __always_inline int uc_admit(struct uc_port_state *state, __u32 flows_max)
 {
 	int admitted;
@@ -50,7 +51,7 @@ static __always_inline void uc_release(const __u32 *ifindex, __u8 half_open, __u
 	if (!state)
 		return;
 	bpf_spin_lock(&state->lock);
-	/* 0: user space has removed all flows of the port meanwhile */
+	/* 0: the port was removed, and entered again, meanwhile */
 	if (state->flows)
 		state->flows--;
 	if (half_open && state->half_open)

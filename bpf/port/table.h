@@ -12,7 +12,7 @@
 
 #include "places.h"
 
-/* A port displaces no half-open flow while it has at most one for so many free places. */
+/* Free places for each half-open flow of a port, below which it displaces its oldest. */
 #define UC_HALF_OPEN_SPARE 16
 
 /* The shortest time between two searches of a port for stale flows: it bounds the cost of SYNs. */
@@ -78,8 +78,10 @@ __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Takes a place for the annex of a flow that is counted already, as uc_take_annex(), and empties
- * it. A port whose rule leaves its quota to the table gets one if it could open such a flow. */
+/* Takes a place for the annex of a flow that the port has already, and empties it. The place is
+ * then in `pending`; UC_NO_PLACE: there is none. By the default quota a port gets one if its
+ * settled flows are at most half as many as the free places. A global function, for the verifier.
+ */
 __attribute__((noinline)) int uc_take_next_annex(struct __sk_buff *skb, __u32 flows_max)
 {
 	struct uc_pending *now = uc_pending_now();

@@ -1,4 +1,4 @@
-//! Reads the keys of a hash map, and the values of an array, many with each system call
+//! Reads the keys of a hash map one by one, and the values of an array many with each system call
 //! (`BPF_MAP_LOOKUP_BATCH`, Linux 5.6).
 
 use std::io;

@@ -50,7 +50,7 @@ impl FlowView {
 
 const READ: &str = "read the flow table";
 
-/// How often the table is searched for the flows of a port that is gone.
+/// Maximum number of searches for the flows of a port that is gone.
 const SEARCHES: u32 = 3;
 
 const KEY_BYTES: usize = size_of::<uc_key>();
@@ -95,8 +95,8 @@ pub(crate) fn ends(key: &uc_key) -> (SocketAddr, SocketAddr) {
     )
 }
 
-/// Decodes the slot of a place, without the flow's annex, and where that is. `None` if the place has no
-/// flow. `in_force`: the plan's generation.
+/// Decodes the flow of a place, and returns it with the place of its annex. `None` if the place has no flow.
+/// `in_force`: the plan's generation.
 fn view(place: u32, value: &[u8], in_force: u32) -> Option<(FlowView, Option<u32>)> {
     let slot: uc_slot = read(value)?;
     if slot.key.ifindex == 0 {
@@ -121,7 +121,7 @@ fn view(place: u32, value: &[u8], in_force: u32) -> Option<(FlowView, Option<u32
     Some((flow, annex_at))
 }
 
-/// Returns the generation whose low 16 bits a slot has, of those next to the one in force.
+/// Returns the generation nearest to the one in force that has these low 16 bits.
 fn whole_generation(low: u16, in_force: u32) -> u32 {
     let ahead = low.wrapping_sub(in_force as u16) as i16;
     in_force.wrapping_add_signed(ahead.into())

@@ -9,8 +9,8 @@ use crate::layout::{uc_bucket, uc_secret};
 use crate::programs::Programs;
 
 impl Programs {
-    /// Returns the places that may have the flow with this key: two at most, but for keys whose hashes
-    /// have one tag.
+    /// Returns the places that may have the flow with this key: one at most, unless its two buckets have
+    /// other keys with its tag.
     ///
     /// # Errors
     /// The kernel's refusal.

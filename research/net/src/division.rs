@@ -1,7 +1,7 @@
 //! The parts of a network: which of them has which node, and how far ahead of one another they may be.
 //!
 //! The hosts of a switch are in one part, with the switch. A switch without hosts is in the part of its
-//! neighbours. If these are in several parts, no part has the switch: all know its routes, and each has
+//! neighbours. If these are in several parts, the switch is shared: all parts know its routes, and each has
 //! its links to the part's own nodes. So a packet changes parts at most once on its way through such a
 //! switch.
 
@@ -12,10 +12,10 @@ use uc_words::Nanos;
 use crate::lane::LinkSpec;
 use crate::topology::{LinkId, Topology};
 
-/// The number of no part: of a switch that all parts have.
+/// In place of a part's number: the switch is shared by all parts.
 pub(crate) const ALL: u8 = u8::MAX;
 
-/// The number of no part, either: of a host, which is in the part of the link to it.
+/// In place of a part's number: a host, which is in the part of the link to it.
 pub(crate) const HOST: u8 = u8::MAX - 1;
 
 /// Maximum number of parts.
@@ -29,8 +29,8 @@ const LOOKAHEAD_MAX: Nanos = Nanos(1 << 16);
 pub struct Division {
     /// Number of parts.
     pub parts: usize,
-    /// Time from an event in one part to its first effect in another. Packets that come to a link to a
-    /// host arrive no sooner, either.
+    /// Shortest time from an event in one part to an effect in another, and from a packet's coming to a link
+    /// to a host to its arrival.
     pub lookahead: Nanos,
     /// Part of each node by its index, hosts first.
     pub(crate) nodes: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// Divides a network into `parts` parts with about as many hosts each, or as many as there are switches
+    /// Divides a network into `parts` parts with about equally many hosts, but no more parts than switches
     /// with hosts. No packet is shorter than `shortest_bytes`.
     ///
     /// # Errors

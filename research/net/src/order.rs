@@ -4,8 +4,9 @@
 //! the same time, and among timers that fire at the same time, the lower number comes first. The number
 //! has the time in its upper bits, and below it the place among all that got a number at that time.
 //!
-//! A part knows the places among its own. They are the final ones unless another part gave numbers at
-//! the same nanosecond, too. Then [`settle`] merges both by their causes, whose order is known.
+//! Each part gives numbers to its own. They are the final ones unless another part gave numbers at the
+//! same nanosecond. Then [`settle`] merges them in the order of their causes. The *rank* of a packet is its
+//! order among those that arrive at one time (`depot.rs`).
 
 mod settle;
 
@@ -87,8 +88,8 @@ impl Cause {
         self.step >> DEED_BITS
     }
 
-    /// Returns what decides the order of most causes, and changes with no number: the phase, and the times
-    /// in the rank.
+    /// Returns what decides the order of most causes: the phase, and the times in the rank. Final numbers
+    /// have the same.
     fn when(self) -> (u32, u64, u64) {
         (self.phase(), self.rank.0, self.rank.1 >> PLACE_BITS)
     }
@@ -185,8 +186,8 @@ impl Log {
         self.given.last().map(|given| given.number)
     }
 
-    /// Returns the numbers of the time of bit `bit` of word `word`, which is set, and some before and after
-    /// them.
+    /// Returns the numbers from the time of bit `bit` of word `word` on, which is set, and at most some of
+    /// earlier times of the word before them.
     fn around(&self, word: usize, bit: u32) -> &[Given] {
         // Each earlier time of the word has one number at least.
         let Word { times, first } = self.words[word];
@@ -206,7 +207,7 @@ pub struct Numbering {
 }
 
 impl Numbering {
-    /// Makes `next`, the number that `item` gets, one of the time `now` at least, and notes it.
+    /// Raises `next` to the first number of the time `now` if it is lower, and notes that `item` gets it.
     #[inline(always)]
     pub fn give(&mut self, next: &mut u64, now: Nanos, item: u32) {
         *next = (*next).max(now.0 << PLACE_BITS);

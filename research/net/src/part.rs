@@ -1,4 +1,4 @@
-//! What a network keeps as one of several parts, and the packets that change parts.
+//! State of a network that is one of several parts, and the packets that change parts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Crossing<P> {
     pub(crate) packet: P,
 }
 
-/// What a network keeps as one of several parts.
+/// State of a network that is one of several parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Part<P> {
     pub(crate) number: u8,
@@ -37,7 +37,7 @@ pub(crate) struct Part<P> {
     pub(crate) waiting: VecDeque<Cause>,
     /// Packets for each other part.
     pub(crate) leaving: Vec<Vec<Crossing<P>>>,
-    /// When the first of them arrives.
+    /// Earliest arrival in `leaving`; the maximum if it is empty.
     pub(crate) first_leaving: Nanos,
     /// Packets from another part, copied at once.
     pub(crate) incoming: Vec<Crossing<P>>,

@@ -22,6 +22,7 @@ pub fn settle(logs: &[(&Log, &Log)], renames: &mut [Renames]) {
         while both != 0 {
             let bit = both.trailing_zeros();
             both &= both - 1;
+            // Timers first: one may be armed and fire at one time, and its number be the cause of a packet's.
             if timer >> bit & 1 != 0 {
                 find(logs, (word, bit), true, &mut all);
             }
@@ -30,9 +31,8 @@ pub fn settle(logs: &[(&Log, &Log)], renames: &mut [Renames]) {
             }
         }
     }
-    // In a loop of their own, so that their lines come from the other cores' caches at the same time.
+    // In a loop of their own, so that cache lines of the other cores arrive in parallel.
     all.iter_mut().for_each(Left::narrow);
-    // A timer may be armed and fire at one time, so that its number is the cause of a packet's.
     let are_together = |a: &Left, b: &Left| (a.are_timers, a.time) == (b.are_timers, b.time);
     for left in all.chunk_by_mut(are_together) {
         merge(left, renames);
@@ -150,7 +150,7 @@ fn first(left: &[Left<'_>], renames: &[Renames]) -> usize {
     for place in 1..left.len() {
         let [least, own] =
             [first, place].map(|place| (left[place].given[0].cause(), left[place].part));
-        // Few causes have numbers of the same time: only these may have got others.
+        // The times are final. The numbers may not be, and matter only where the times are equal.
         let order = own.0.when().cmp(&least.0.when()).then_with(|| {
             let final_cause = |(cause, part): (Cause, usize)| renames[part].translate(cause);
             final_cause(own).cmp(&final_cause(least))

@@ -77,8 +77,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// Processes arrivals up to and including `limit`, at `limit` those below a rank, and the timers before
-    /// a time and a number. No application gets a notice.
+    /// Processes arrivals up to and including `limit`, at `limit` those of a rank below `below`, and the timers
+    /// of a time and number before `before`.
     #[inline]
     fn run_events(
         &mut self,
@@ -132,7 +132,7 @@ impl Hosts {
         Ok(self.ring(timer))
     }
 
-    /// Keeps an end that is closed as it is before the event that happens now.
+    /// Stores a copy of a closed end before the present event changes it.
     #[inline]
     fn keep_if_closed(&mut self, place: usize) {
         let Some(share) = &mut self.share else { return };
