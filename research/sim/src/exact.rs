@@ -141,6 +141,8 @@ impl ExactAlpha {
 
 #[cfg(test)]
 mod tests {
+    use uc_core::FlowState;
+
     use super::*;
 
     fn open(una: u32) -> (ExactAlpha, Flow) {
@@ -149,9 +151,13 @@ mod tests {
             ..Policy::new(consts::LAW_DCTCP, consts::PROFILE_RFC)
         };
         let mut exact = ExactAlpha::of(&policy).expect("law dctcp keeps an estimate");
-        let mut flow = Flow::default();
-        flow.stage = consts::TRANSLATING as u8;
-        (flow.snd_una, flow.snd_nxt) = (una, una);
+        let state = FlowState {
+            stage: consts::TRANSLATING as u8,
+            snd_una: una,
+            snd_nxt: una,
+            ..FlowState::default()
+        };
+        let mut flow = Flow::from(state);
         assert_eq!(exact.alpha_q30(), None);
         exact.acknowledged(&flow);
         assert_eq!(exact.alpha_q30(), Some(ONE_Q30));

@@ -59,12 +59,18 @@ fn ssthresh_bytes(flow: &Flow) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use uc_core::FlowState;
+
     use super::*;
 
     #[test]
     fn thresholds_of_segments_and_of_bytes_are_told_in_bytes() {
-        let mut flow = Flow::default();
-        (flow.mss_bytes, flow.srtt_us) = (1000, 800);
+        let state = FlowState {
+            mss_bytes: 1000,
+            srtt_us: 800,
+            ..FlowState::default()
+        };
+        let mut flow = Flow::from(state);
         flow.policy = Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX);
         flow.reno.ssthresh = 7;
         let values = Values::of_shadow(&flow);
