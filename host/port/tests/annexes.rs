@@ -140,6 +140,25 @@ fn live_a_stored_syn_leaves_windows_and_shares_of_its_flow_as_they_are() {
     }
 }
 
+/// Returns a plan that leaves the quota to the table.
+fn by_default(number: usize) -> PortPlan {
+    PortPlan {
+        flows_max: 0,
+        ..plans()[number].clone()
+    }
+}
+
+/// Passes a second SYN of another number with more flags, and the answer to the first; returns the reasons.
+fn second_syn(programs: &Programs, flags: u32) -> (Reason, Reason) {
+    let syn = Segment {
+        seq: 500_000,
+        ..segment(consts::FROM_GUEST, consts::SYN | flags)
+    };
+    let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
+    let passed = pass(programs, 1, &syn, 0).0;
+    (passed, pass(programs, 1, &answer, 0).0)
+}
+
 /// A guest's second SYN may reach nobody, so the peer's answer to the first one counts as well, whatever
 /// number of places the rule of the second asks for.
 #[test]
@@ -151,13 +170,7 @@ fn live_a_second_syn_under_a_rule_of_other_places_ends_no_translation() {
         programs.set_plan(IFINDEX, &plans()[first]).unwrap();
         assert_eq!(syn(&programs, 1).0, Reason::TRANSLATED);
         programs.set_plan(IFINDEX, &plans()[second]).unwrap();
-        let decoy = Segment {
-            seq: 500_000,
-            ..segment(consts::FROM_GUEST, consts::SYN)
-        };
-        pass(&programs, 1, &decoy, 0);
-        let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
-        let answered = pass(&programs, 1, &answer, 0).0;
+        let (_, answered) = second_syn(&programs, 0);
         assert_eq!(answered, Reason::TRANSLATED, "plans {first}, {second}");
         assert_eq!(flow(&programs, 1).unwrap().snd_una, 1001);
         programs.forget_flows(IFINDEX).unwrap();
@@ -170,22 +183,13 @@ fn live_a_second_syn_that_opens_nothing_ends_no_translation() {
     let Some(programs) = programs(8) else {
         return;
     };
-    let by_default = |number: usize| PortPlan {
-        flows_max: 0,
-        ..plans()[number].clone()
-    };
     for (others, own) in [(3, 0), (0, consts::ECE | consts::CWR)] {
         programs.set_plan(IFINDEX, &by_default(0)).unwrap();
         (2..2 + others).for_each(|port| connect(&programs, port));
         assert_eq!(syn(&programs, 1).0, Reason::TRANSLATED);
         programs.set_plan(IFINDEX, &by_default(2)).unwrap();
-        let decoy = Segment {
-            seq: 500_000,
-            ..segment(consts::FROM_GUEST, consts::SYN | own)
-        };
-        assert_eq!(pass(&programs, 1, &decoy, 0), (Reason::NO_HANDSHAKE, false));
-        let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
-        assert_eq!(pass(&programs, 1, &answer, 0).0, Reason::TRANSLATED);
+        let reasons = (Reason::NO_HANDSHAKE, Reason::TRANSLATED);
+        assert_eq!(second_syn(&programs, own), reasons);
         assert_eq!(programs.places_taken().unwrap(), u32::from(others) + 1);
         programs.forget_flows(IFINDEX).unwrap();
     }
@@ -195,10 +199,6 @@ fn live_a_second_syn_that_opens_nothing_ends_no_translation() {
 fn live_flows_that_begin_again_take_no_more_places_than_new_ones() {
     let Some(programs) = programs(64) else {
         return;
-    };
-    let by_default = |number: usize| PortPlan {
-        flows_max: 0,
-        ..plans()[number].clone()
     };
     programs.set_plan(IFINDEX, &by_default(0)).unwrap();
     (1..=64).for_each(|port| {
