@@ -9,7 +9,7 @@ use uc_law::{PortCoupling, PortPlan};
 use zerocopy::FromBytes;
 
 use crate::batch::keys;
-use crate::bytes::{number, read};
+use crate::bytes::{number, value_at};
 use crate::error::PortError;
 use crate::flows::FlowView;
 use crate::layout::{uc_group, uc_group_guest, uc_group_key, uc_member, uc_port_coupling};
@@ -277,10 +277,7 @@ impl Programs {
         map: &libbpf_rs::MapHandle,
         place: u32,
     ) -> Result<Option<T>, PortError> {
-        let value = map
-            .lookup(&place.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| PortError::from_libbpf("read the groups", &error))?;
-        Ok(value.and_then(|bytes| read(&bytes)))
+        value_at(map, place).map_err(|error| PortError::from_libbpf("read the groups", &error))
     }
 }
 

@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use uc_core::{Annex, Flow};
 
 use crate::batch::{first, keys};
-use crate::bytes::{number, read};
+use crate::bytes::{number, read, value_at};
 use crate::error::PortError;
 use crate::layout::{UC_SLOT_ANNEXED, uc_cursor, uc_key, uc_slot};
 use crate::programs::Programs;
@@ -48,7 +48,7 @@ impl FlowView {
     }
 }
 
-const READ: &str = "read the flow table";
+pub(crate) const READ: &str = "read the flow table";
 
 /// Maximum number of searches for the flows of a port that is gone.
 const SEARCHES: u32 = 3;
@@ -179,9 +179,9 @@ impl Programs {
     }
 
     fn cursor(&self) -> Result<uc_cursor, PortError> {
-        let value = self.maps.cursors.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
-        Ok(value.and_then(|value| read(&value)).unwrap_or_default())
+        let cursor = value_at(&self.maps.cursors, 0);
+        let cursor = cursor.map_err(|error| PortError::from_libbpf(READ, &error))?;
+        Ok(cursor.unwrap_or_default())
     }
 
     /// Reads a place, under its lock.

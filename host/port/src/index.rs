@@ -1,9 +1,8 @@
 //! From a key to the place of its flow, as in `bpf/port/index.h`.
 
-use libbpf_rs::{MapCore, MapFlags};
-
-use crate::bytes::read;
+use crate::bytes::value_at;
 use crate::error::PortError;
+use crate::flows::READ;
 use crate::hash::hash_by;
 use crate::layout::{uc_bucket, uc_secret};
 use crate::programs::Programs;
@@ -15,13 +14,9 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal.
     pub(crate) fn places_of(&self, key: &[u8]) -> Result<Vec<u32>, PortError> {
-        let value = |map: &libbpf_rs::MapHandle, index: u32| {
-            map.lookup(&index.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| PortError::from_libbpf("read the flow table", &error))
-        };
-        let Some(secret) =
-            value(&self.maps.secrets, 0)?.and_then(|value| read::<uc_secret>(&value))
-        else {
+        let failed = |error| PortError::from_libbpf(READ, &error);
+        let secret = value_at::<uc_secret>(&self.maps.secrets, 0).map_err(failed)?;
+        let Some(secret) = secret else {
             return Ok(Vec::new());
         };
         let hash = hash_by(&secret, key);
@@ -29,9 +24,8 @@ impl Programs {
         let mut places = Vec::new();
         for (half, first) in [(hash & 0xffff_ffff, 0), (hash >> 32, secret.pairs)] {
             let index = first + ((half * u64::from(secret.pairs)) >> 32) as u32;
-            let bucket = value(&self.maps.buckets, index)?;
-            let entries = bucket.and_then(|value| read::<uc_bucket>(&value));
-            let entries = entries.into_iter().flat_map(|bucket| bucket.entries);
+            let bucket = value_at::<uc_bucket>(&self.maps.buckets, index).map_err(failed)?;
+            let entries = bucket.into_iter().flat_map(|bucket| bucket.entries);
             let own = entries.filter(|entry| (entry >> 32) as u32 == tag);
             places.extend(own.map(|entry| (entry as u32).wrapping_sub(1)));
         }

@@ -8,7 +8,7 @@ use uc_core::LawRow;
 use uc_law::RINGS_MAX;
 use zerocopy::IntoBytes;
 
-use crate::bytes::read;
+use crate::bytes::value_at;
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::hash::{self, SET_UP};
@@ -284,13 +284,8 @@ const LOAD: &str = "load the port programs";
 
 /// Returns whether these maps have the layout of this build.
 pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {
-    let value = cursor
-        .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-        .ok()
-        .flatten();
-    value
-        .and_then(|value| read::<uc_cursor>(&value))
-        .is_some_and(|cursor| cursor.layout == LAYOUT)
+    let cursor = value_at::<uc_cursor>(cursor, 0).ok().flatten();
+    cursor.is_some_and(|cursor| cursor.layout == LAYOUT)
 }
 
 /// Returns a map's memory in bytes, from /proc.
