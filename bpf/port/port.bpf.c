@@ -101,8 +101,8 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 	struct uc_edit edit;
 	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
 
-	/* not as an initializer: clang would make a constant of it, in a section whose BTF Linux 5.10
-	 * refuses */
+	/* not as an initializer: clang would make a constant of it, in a section whose BTF
+	 * Linux 5.10 refuses */
 	known.place = UC_NO_PLACE;
 	if (reason == UC_TRANSLATED) {
 		__u8 left = 0;
