@@ -35,9 +35,9 @@ fn super_segments_are_translated(family: &str) {
     }
     std::thread::sleep(Duration::from_millis(2000));
     for transfer in &transfers {
-        // A tail loss probe where the machine paused, no more: nothing is lost.
+        // Nothing is lost. Where the machine pauses, the guest retransmits what did arrive.
         let info = transfer.info();
-        assert!(info.total_retrans < 10, "{family}: {info:?}");
+        assert!(info.needed_retransmits() < 10, "{family}: {info:?}");
     }
     let bytes: u64 = transfers.into_iter().map(Transfer::finish).sum();
     let packets = sent_packets(sender);

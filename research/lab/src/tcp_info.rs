@@ -149,6 +149,12 @@ impl TcpInfo {
         self.options & TCPI_OPT_ECN != 0
     }
 
+    /// Returns how many retransmitted segments the peer did not report as duplicates (DSACK, RFC
+    /// 2883). Such a report comes a round trip after its segment.
+    pub fn needed_retransmits(&self) -> u32 {
+        self.total_retrans.saturating_sub(self.dsack_dups)
+    }
+
     /// Returns the scale by which the *peer's* windows are to be read.
     pub fn snd_wscale(&self) -> u8 {
         if cfg!(target_endian = "little") {
