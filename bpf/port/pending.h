@@ -69,6 +69,9 @@ struct uc_known {
 	__u32 place;  /* UC_NO_PLACE: the flow is unknown */
 	__u32 number; /* the port's index in `counts`; UC_NUMBER_NONE if the flow is unknown */
 	__u32 cwnd;   /* the shadow's before the segment */
+	/* of an ACK whose window the flow's group decides: share.h */
+	struct uc_ccc_report report;
+	__u8 closed, share, dscp; /* as in uc_pending */
 };
 
 /* What a port's program leaves to others, in addition to UC_AWAITS_*. */
@@ -97,15 +100,21 @@ static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const
 	now->edit = *edit;
 	now->reason = reason;
 	now->now_ns = now_ns;
-	now->number = UC_NUMBER_NONE;
+	now->number = known->number;
 	now->awaits = left & (UC_AWAITS_SHARE | UC_AWAITS_DUPLICATE);
 	now->has_news = 0;
 	now->heard = 0;
 	now->answered = 0;
 	if (left & UC_LEFT_OPENING)
 		bpf_tail_call(skb, &tail_calls, UC_CALL_OPEN);
-	if (left & UC_AWAITS_SHARE)
+	if (left & UC_AWAITS_SHARE) {
+		now->report = known->report;
+		now->closed = known->closed;
+		now->share = known->share;
+		now->was = known->share;
+		now->dscp = known->dscp;
 		bpf_tail_call(skb, &tail_calls, UC_CALL_SHARE);
+	}
 	if (left & UC_LEFT_NEWS)
 		bpf_tail_call(skb, &tail_calls, UC_CALL_NOTE);
 }

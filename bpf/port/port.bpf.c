@@ -77,8 +77,11 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 	missed = uc_is_missed(&slot->flow, segment);
 	reason = uc_translate_later(&slot->flow, annex, segment, now_ns, edit);
 	uc_merge(reason, now_ns);
-	if (segment->direction == UC_TO_GUEST)
+	if (segment->direction == UC_TO_GUEST) {
 		*left = uc_awaits(&slot->flow);
+		if (*left & UC_AWAITS_SHARE)
+			uc_report_share(slot, annex, known, now_ns);
+	}
 	if (uc_has_news(&slot->flow, annex))
 		*left |= UC_LEFT_NEWS;
 	settled = uc_has_settled(slot);

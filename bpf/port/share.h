@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Flows that share a window: an ACK to the guest whose window the flow's group decides. The port's
- * program has parsed the ACK and updated the shadow; uc_share_port asks the group and writes the
- * answer. ARCHITECTURE.md has a state diagram ("Shared windows").
+ * program has parsed the ACK, updated the shadow and made the report; uc_share_port asks the group
+ * and writes the answer. ARCHITECTURE.md has a state diagram ("Shared windows").
  *
  * A CPU holds one lock at a time: the flow's, then the group's, then the flow's again. Meanwhile
  * another CPU may do the same for a later ACK of this flow (uc_tell_share() in core.h allows for
@@ -205,16 +205,15 @@ static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pe
 	return uc_ask_group(skb);
 }
 
-/* Makes the report that the group gets; a loss is reported once. Called under the flow's lock. */
+/* Makes the report that the group gets; a loss is reported once. The port's program calls it, under
+ * the lock that it has anyway. */
 static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_annex *annex,
-					    struct uc_pending *now)
+					    struct uc_known *known, __u64 now_ns)
 {
-	now->number = slot->number;
-	now->closed = uc_leaves_group(&slot->flow);
-	now->was = slot->flow.share;
-	now->share = now->was;
-	now->dscp = slot->dscp;
-	now->report = uc_coupled_report(&slot->flow, annex, now->now_ns);
+	known->closed = uc_leaves_group(&slot->flow);
+	known->share = slot->flow.share;
+	known->dscp = slot->dscp;
+	known->report = uc_coupled_report(&slot->flow, annex, now_ns);
 }
 
 /* Turns the group's answer into the ACK's window. Called under the flow's lock. */
@@ -234,14 +233,9 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->place);
 	__u32 annex_place = slot ? uc_annex_place(slot, now->place) : UC_NO_PLACE;
 	struct uc_annex *annex = uc_annex_at(annex_place);
-	int answered, reported = now->heard;
+	int answered;
 
-	if (slot && annex && !reported && uc_lock_both(slot, &now->key, now->place, annex_place)) {
-		uc_report_share(slot, annex, now);
-		bpf_spin_unlock(&slot->lock);
-		reported = 1;
-	}
-	if (slot && annex && reported) {
+	if (slot && annex) {
 		answered = uc_ask_for_member(skb, now);
 		if (uc_lock_both(slot, &now->key, now->place, annex_place)) {
 			uc_share_told(slot, annex, now, answered);

@@ -25,6 +25,7 @@
 
 #include "../coupling/segments.h"
 #include "../flow.h"
+#include "../merge.h"
 #include "../track.h"
 #include "cut.h"
 #include "delay.h"
@@ -182,8 +183,13 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 	__u8 again = flow->ca == UC_CA_CWR && flow->losses + flow->cuts != own->events &&
 		     !own->given_bytes;
 	__u64 cwnd_bytes = (__u64)(again ? flow->reno.prr.prior_cwnd : flow->reno.cwnd) * unit;
-	__u8 state = uc_coupled_state(flow, annex);
-	struct uc_ccc_report report = {
+	__u8 state = uc_coupled_state(flow, annex), limited = uc_coupled_limited(flow, annex);
+	struct uc_ccc_report report;
+
+	uc_merge(again, now_ns);
+	uc_merge(state, now_ns);
+	uc_merge(limited, now_ns);
+	report = (struct uc_ccc_report){
 		.ssthresh_bytes = uc_coupled_bytes((__u64)flow->reno.ssthresh * unit),
 		.flight_bytes = uc_flight_bytes(flow),
 		.used_bytes = uc_coupled_bytes((__u64)uc_coupled_flight(flow, annex) * unit),
@@ -192,7 +198,7 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 		.lost_age_us = uc_coupled_lost_age_us(flow, state, now_ns),
 		.mss_bytes = flow->mss_bytes,
 		.state = state,
-		.limited = uc_coupled_limited(flow, annex),
+		.limited = limited,
 		.again = again,
 	};
 
@@ -210,6 +216,9 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 	if (state < UC_CCC_RECOVERY && cwnd_bytes < own->given_bytes)
 		cwnd_bytes = own->given_bytes;
 	report.cwnd_bytes = uc_coupled_bytes(cwnd_bytes);
+	uc_merge(report.cwnd_bytes, now_ns);
+	uc_merge(report.ssthresh_bytes, now_ns);
+	uc_merge(report.lost_age_us, now_ns);
 	own->events = flow->losses + flow->cuts;
 	flow->bits &= ~UC_FLOW_STALLED;
 	return report;
