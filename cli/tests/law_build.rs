@@ -61,12 +61,24 @@ fn row_that_names_a_part_without_a_definition_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn law_whose_timers_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs() {
-    let root = written(|text| text.replace("| UC_SHALLOW", "| UC_TIMED"));
-    let outcome = outcome(build(root.path()));
-    assert_eq!(outcome.status, Some(1), "{outcome:?}");
-    let needs = "law abe: trait UC_TIMED needs UC_FAR";
-    assert!(outcome.stderr.contains(needs), "{outcome:?}");
+fn law_whose_state_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs() {
+    for (from, to, needs) in [
+        (
+            "| UC_SHALLOW",
+            "| UC_TIMED",
+            "law abe: trait UC_TIMED needs UC_FAR",
+        ),
+        (
+            "reno, abe,",
+            "delay, abe,",
+            "law abe: machine delay needs UC_FAR",
+        ),
+    ] {
+        let root = written(|text| text.replace(from, to));
+        let outcome = outcome(build(root.path()));
+        assert_eq!(outcome.status, Some(1), "{outcome:?}");
+        assert!(outcome.stderr.contains(needs), "{outcome:?}");
+    }
 }
 
 #[test]

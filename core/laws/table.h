@@ -117,13 +117,15 @@ enum uc_cut {
 _Static_assert(UC_LAW_INSIDE_COUNT <= UC_LAW_OUTSIDE, "the tree's laws have the numbers below 12");
 _Static_assert((int)UC_LAW_END <= UC_LAW_NUMBERS, "four laws from outside the tree, at most");
 
-/* The timers lie in the far room; with the law's own state elsewhere a stored SYN would lie there
- * (reopen.h). */
-#define UC_LAW_TIMERS(NAME, name, machine, cut, traits, ...)                                       \
+/* The timers lie in the far room, and so does what machine `delay` stores; with the law's own state
+ * elsewhere a stored SYN would lie there (reopen.h). */
+#define UC_LAW_ROOM(NAME, name, machine, cut, traits, ...)                                         \
 	_Static_assert(!((traits)&UC_TIMED) || (traits)&UC_FAR,                                    \
-		       "law " #name ": trait UC_TIMED needs UC_FAR");
-UC_LAWS(UC_LAW_TIMERS)
-#undef UC_LAW_TIMERS
+		       "law " #name ": trait UC_TIMED needs UC_FAR");                              \
+	_Static_assert(UC_MACHINE_##machine != UC_MACHINE_delay || (traits)&UC_FAR,                \
+		       "law " #name ": machine delay needs UC_FAR");
+UC_LAWS(UC_LAW_ROOM)
+#undef UC_LAW_ROOM
 
 /* Returns 1 if the law has the trait, 0 if not, or if no law has the number. It compiles to a
  * constant and a shift: no branch, no memory. */
