@@ -49,7 +49,8 @@ pub struct Attach {
     /// How many SYNs of a flow ask for ECN before one goes without (RFC 3168 §6.1.1.1); 255: all
     #[arg(long, value_name = "N", default_value_t = 2)]
     ecn_syns: u8,
-    /// Capacity of the host's flow table; fixed when the first port is attached
+    /// Places of the host's flow table; a flow takes one, or two under law `delay` or `coupled` or
+    /// with a share. Fixed when the first port is attached
     #[arg(long, value_name = "N", default_value_t = DEFAULT_FLOWS_MAX,
           value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX_LIMIT))]
     flows_max: u32,

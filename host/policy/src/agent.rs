@@ -51,8 +51,8 @@ pub struct AgentTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub state: Option<PathBuf>,
-    /// Capacity of the host's flow table, 1 to 16777216; fixed when the first port is attached.
-    /// Default 65536.
+    /// Places of the host's flow table, 1 to 16777216: a flow takes one, or two under law `delay` or
+    /// `coupled` or with `share`. Fixed when the first port is attached. Default 65536.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub flows_max: Option<i64>,
@@ -126,7 +126,7 @@ pub struct Agent {
     pub log_format: LogFormat,
     /// Folder for state that must outlive the agent.
     pub state: PathBuf,
-    /// Capacity of the host's flow table.
+    /// Places of the host's flow table.
     pub flows_max: u32,
     /// Number of flows whose events are stored; 0: none.
     pub events: u32,
