@@ -29,7 +29,7 @@ struct uc_pending {
 	__u32 place;   /* the flow's in `flows`; UC_NO_PLACE: of no known flow */
 	__u32 annex;   /* that of the annex of a new flow; UC_NO_PLACE: it has none */
 	__u32 reason;  /* enum uc_reason */
-	__u32 number;  /* the port's index in `counts`, if the flow is known */
+	__u32 number;  /* as in uc_known */
 	__u8 awaits;   /* UC_AWAITS_* */
 	__u8 closed;   /* 1: the connection has ended, and leaves its group */
 	__u8 has_news; /* 1: there are events to record */
@@ -67,7 +67,8 @@ static __always_inline struct uc_pending *uc_pending_now(void)
 struct uc_known {
 	__u64 hash;   /* uc_hash_of() its key */
 	__u32 place;  /* UC_NO_PLACE: the flow is unknown */
-	__u32 number; /* the port's index in `counts`; UC_NUMBER_NONE if the flow is unknown */
+	__u32 number; /* the port's index in `counts`; UC_NUMBER_NONE: the flow is unknown, or the
+		       * segment a SYN */
 	__u32 cwnd;   /* the shadow's before the segment */
 	/* of an ACK whose window the flow's group decides: share.h */
 	struct uc_ccc_report report;

@@ -6,7 +6,8 @@
  *
  * A CPU holds one lock at a time: the flow's, then the group's, then the flow's again. Meanwhile
  * another CPU may do the same for a later ACK of this flow (uc_tell_share() in core.h allows for
- * it), and the flow may have been removed from the table.
+ * it), and the flow may have begun again or have been removed from the table. Then its group gets
+ * one report of the connection before.
  */
 #ifndef UC_SHARE_H
 #define UC_SHARE_H
@@ -224,7 +225,7 @@ static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_annex 
 	if (slot->flow.share == now->was)
 		slot->flow.share = now->share;
 	uc_tell_share(&slot->flow, annex, &now->segment, now->awaits,
-		      answered ? &now->answer : NULL, &now->edit);
+		      answered && uc_is_coupled(&slot->flow) ? &now->answer : NULL, &now->edit);
 	now->has_news = uc_has_news(&slot->flow, annex);
 }
 
@@ -235,7 +236,8 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 	struct uc_annex *annex = uc_annex_at(annex_place);
 	int answered;
 
-	if (slot && annex) {
+	/* without an annex the flow has begun again, under a rule by which it shares nothing */
+	if (slot && annex && annex_place != now->place) {
 		answered = uc_ask_for_member(skb, now);
 		if (uc_lock_both(slot, &now->key, now->place, annex_place)) {
 			uc_share_told(slot, annex, now, answered);

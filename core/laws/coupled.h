@@ -9,7 +9,7 @@
  * steps, each under one lock:
  *
  *   uc_translate()       flow's lock: the shadow changes; uc_awaits() says whether a report follows
- *   uc_coupled_report()  flow's lock
+ *   uc_coupled_report()  the same lock
  *   uc_ccc_update()      group's lock
  *   uc_tell_share()      flow's lock: the answer becomes the window (core.h)
  *
