@@ -71,7 +71,7 @@ fn law_whose_state_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs(
         (
             "reno, abe,",
             "delay, abe,",
-            "law abe: machine delay needs UC_FAR",
+            "law abe: machine delay needs UC_TIMED and UC_BYTES",
         ),
     ] {
         let root = written(|text| text.replace(from, to));

@@ -122,8 +122,9 @@ _Static_assert((int)UC_LAW_END <= UC_LAW_NUMBERS, "four laws from outside the tr
 #define UC_LAW_ROOM(NAME, name, machine, cut, traits, ...)                                         \
 	_Static_assert(!((traits)&UC_TIMED) || (traits)&UC_FAR,                                    \
 		       "law " #name ": trait UC_TIMED needs UC_FAR");                              \
-	_Static_assert(UC_MACHINE_##machine != UC_MACHINE_delay || (traits)&UC_FAR,                \
-		       "law " #name ": machine delay needs UC_FAR");
+	_Static_assert(UC_MACHINE_##machine != UC_MACHINE_delay ||                                 \
+			       ((traits) & (UC_TIMED | UC_BYTES)) == (UC_TIMED | UC_BYTES),        \
+		       "law " #name ": machine delay needs UC_TIMED and UC_BYTES");
 UC_LAWS(UC_LAW_ROOM)
 #undef UC_LAW_ROOM
 
