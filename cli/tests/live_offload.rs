@@ -38,6 +38,10 @@ fn super_segments_are_translated(family: &str) {
         // Nothing is lost. Where the machine pauses, the guest retransmits what did arrive.
         let info = transfer.info();
         assert!(info.needed_retransmits() < 10, "{family}: {info:?}");
+        assert!(
+            info.total_retrans < info.segs_out / 50,
+            "{family}: {info:?}"
+        );
     }
     let bytes: u64 = transfers.into_iter().map(Transfer::finish).sum();
     let packets = sent_packets(sender);

@@ -87,9 +87,6 @@ pub fn resent(transfers: &[Vec<Transfer>; 2]) -> [u32; 2] {
 /// their receiver (RFC 2883). A machine that stands still makes TCP retransmit what then arrives
 /// twice.
 pub fn lost(transfers: &[Transfer]) -> u32 {
-    let lost = |transfer: &Transfer| {
-        let info = transfer.info();
-        info.total_retrans.saturating_sub(info.dsack_dups)
-    };
+    let lost = |transfer: &Transfer| transfer.info().needed_retransmits();
     transfers.iter().map(lost).sum()
 }
