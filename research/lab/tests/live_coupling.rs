@@ -121,7 +121,7 @@ fn live_weights_one_two_and_three_determine_shares_whatever_the_number_of_flows(
     });
 }
 
-/// The test is `experiments/ctrltcp/live-fig1.toml` in 44 seconds: flows join after 12, 20 and 28,
+/// The test is `experiments/ctrltcp/fig1.toml` in 44 seconds: flows join after 12, 20 and 28,
 /// and the first guest falls idle after 36.
 #[test]
 fn live_a_guest_keeps_its_half_as_flows_join_and_an_idle_one_releases_it_at_once() {
@@ -131,7 +131,7 @@ fn live_a_guest_keeps_its_half_as_flows_join_and_an_idle_one_releases_it_at_once
     in_peace(|| {
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../../experiments/ctrltcp/live-fig1.toml"
+            "/../../experiments/ctrltcp/fig1.toml"
         );
         let mut experiment = Experiment::load(file).unwrap();
         experiment.keep_cases(&["coupled".into()]).unwrap();
