@@ -16,13 +16,21 @@
 #include "news.h"
 #include "../write.h"
 
+/* What a flow that shares a window reports to its group with an ACK to the guest. */
+struct uc_member_report {
+	struct uc_ccc_report ccc;
+	__u8 closed; /* 1: the connection has ended, and leaves its group */
+	__u8 share;  /* the flow's weight, by its rule */
+	__u8 dscp;   /* of its SYN */
+};
+
 struct uc_pending {
 	struct uc_key key;
 	__u64 hash; /* uc_hash_of() the key */
 	struct uc_segment segment;
 	struct uc_offsets at;
 	struct uc_edit edit;
-	struct uc_ccc_report report;
+	struct uc_member_report report;
 	struct uc_ccc_answer answer;
 	struct uc_facts facts; /* for events: news.h */
 	__u64 now_ns;
@@ -31,11 +39,8 @@ struct uc_pending {
 	__u32 reason;  /* enum uc_reason */
 	__u32 number;  /* as in uc_known */
 	__u8 awaits;   /* UC_AWAITS_* */
-	__u8 closed;   /* 1: the connection has ended, and leaves its group */
 	__u8 has_news; /* 1: there are events to record */
-	__u8 share;    /* the flow's weight, by its rule */
-	__u8 was;      /* its weight before a change of policy was applied */
-	__u8 dscp;     /* of its SYN */
+	__u8 was;      /* report.share before a change of policy was applied */
 	__u8 heard;    /* 1: uc_join_port has run for this packet */
 	__u8 answered; /* 1: its group has answered there */
 };
@@ -71,8 +76,7 @@ struct uc_known {
 		       * segment a SYN */
 	__u32 cwnd;   /* the shadow's before the segment */
 	/* of an ACK whose window the flow's group decides: share.h */
-	struct uc_ccc_report report;
-	__u8 closed, share, dscp; /* as in uc_pending */
+	struct uc_member_report report;
 };
 
 /* What a port's program leaves to others, in addition to UC_AWAITS_*. */
@@ -110,10 +114,7 @@ static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const
 		bpf_tail_call(skb, &tail_calls, UC_CALL_OPEN);
 	if (left & UC_AWAITS_SHARE) {
 		now->report = known->report;
-		now->closed = known->closed;
-		now->share = known->share;
-		now->was = known->share;
-		now->dscp = known->dscp;
+		now->was = known->report.share;
 		bpf_tail_call(skb, &tail_calls, UC_CALL_SHARE);
 	}
 	if (left & UC_LEFT_NEWS)

@@ -27,7 +27,7 @@ static __always_inline void uc_weigh_member(struct uc_member *member, const stru
 					    const struct uc_port_coupling *policy)
 {
 	member->weight = policy->weight;
-	member->priority = uc_weight_of(&now->key, now->share, policy);
+	member->priority = uc_weight_of(&now->key, now->report.share, policy);
 	member->version = policy->version;
 }
 
@@ -82,9 +82,9 @@ __attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
 	member = bpf_map_lookup_elem(&members, &now->place);
 	if (!policy || !member || member->version == policy->version)
 		return 0;
-	now->at.dscp = now->dscp;
-	if (now->share && uc_find_rule(skb) && how->share)
-		now->share = how->share;
+	now->at.dscp = now->report.dscp;
+	if (now->report.share && uc_find_rule(skb) && how->share)
+		now->report.share = how->share;
 	uc_weigh_member(member, now, policy);
 	return 1;
 }
@@ -106,7 +106,7 @@ static __always_inline int uc_is_outweighed(const struct uc_member *member,
 static __always_inline int uc_is_to_be_heard(const struct uc_member *member,
 					     const struct uc_pending *now)
 {
-	if (now->heard || now->closed)
+	if (now->heard || now->report.closed)
 		return 0;
 	if (member && member->joined)
 		return !member->flow.priority || uc_is_outweighed(member, now);
@@ -142,22 +142,23 @@ static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 		guest->used_ns = now->now_ns;
 		guest->ccc.weight = member->weight;
 		if (registers) {
-			now->answer = uc_ccc_register(&group->ccc, &guest->ccc, &member->flow,
-						      member->priority, &now->report, now->now_ns);
-		} else if (now->closed) {
+			now->answer =
+				uc_ccc_register(&group->ccc, &guest->ccc, &member->flow,
+						member->priority, &now->report.ccc, now->now_ns);
+		} else if (now->report.closed) {
 			uc_ccc_leave(&group->ccc, &guest->ccc, &member->flow, now->now_ns);
 		} else {
 			/* priority 0: not registered, and stays so */
 			if (member->flow.priority)
 				member->flow.priority = member->priority;
 			now->answer = uc_ccc_update(&group->ccc, &guest->ccc, &member->flow,
-						    &now->report, now->now_ns);
+						    &now->report.ccc, now->now_ns);
 		}
 	}
 	bpf_spin_unlock(&group->lock);
 	if (lost)
 		member->joined = 0;
-	return !lost && !now->closed;
+	return !lost && !now->report.closed;
 }
 
 /* Reports to the group of a registered member, unless uc_join_port must run first. It and
@@ -211,10 +212,10 @@ static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pe
 static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_annex *annex,
 					    struct uc_known *known, __u64 now_ns)
 {
-	known->closed = uc_leaves_group(&slot->flow);
-	known->share = slot->flow.share;
-	known->dscp = slot->dscp;
-	known->report = uc_coupled_report(&slot->flow, annex, now_ns);
+	known->report.closed = uc_leaves_group(&slot->flow);
+	known->report.share = slot->flow.share;
+	known->report.dscp = slot->dscp;
+	known->report.ccc = uc_coupled_report(&slot->flow, annex, now_ns);
 }
 
 /* Turns the group's answer into the ACK's window. Called under the flow's lock. */
@@ -223,7 +224,7 @@ static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_annex 
 {
 	/* a flow that was reopened meanwhile has the weight of its new rule */
 	if (slot->flow.share == now->was)
-		slot->flow.share = now->share;
+		slot->flow.share = now->report.share;
 	uc_tell_share(&slot->flow, annex, &now->segment, now->awaits,
 		      answered && uc_is_coupled(&slot->flow) ? &now->answer : NULL, &now->edit);
 	now->has_news = uc_has_news(&slot->flow, annex);
