@@ -207,9 +207,8 @@ fn comes_and_goes(series: &str) {
         machine.order(&remove()).unwrap();
     }
     machine.order(&insert("")).unwrap();
-    // A host that other machines share stalls this one in bursts, so a window may be unlucky: a quarter of the
-    // interrupts was late in each of five windows, and the host counted 1 ms of waiting. Were idle time counted
-    // as stalls, nearly every interrupt of each window would be one.
+    // A host that other machines share stalls this one in bursts, so a window may be unlucky. Were idle
+    // time counted as stalls, nearly every interrupt of each window would be one.
     let is_quiet = (1..=WINDOWS).any(|_| {
         let before = (
             timer_interrupts(&mut machine),
@@ -226,7 +225,7 @@ fn comes_and_goes(series: &str) {
         // Tickless: otherwise there would be a thousand ticks.
         assert!(interrupts < 500, "{interrupts}");
         // Any delay is this host's.
-        2 * spikes <= interrupts + waited.as_millis() as u64
+        4 * spikes <= interrupts + waited.as_millis() as u64
     });
     assert!(is_quiet, "idle time counts as stalls");
     machine.order(&remove()).unwrap();
