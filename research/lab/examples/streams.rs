@@ -1,6 +1,6 @@
-//! Measures streams between namespaces through ports with programs, without, held or split by the host,
-//! and through a proxy, which one could use instead: goodput, processor time for each bit, and
-//! connections a second. The ways take turns of a tenth of a second.
+//! Measures streams between namespaces through ports with our programs, with an empty one, without, held or
+//! split by the host, and through a proxy, which one could use instead: goodput, processor time for each
+//! bit, and connections a second. The ways take turns of a tenth of a second.
 //!
 //! `taskset -c 1 cargo run --release -p uc-lab --example streams -- PATH_OF_UC`; needs root. On one
 //! processor the packets of a flow stay in order (see `tests/streams.rs`), and goodput shows the cost
@@ -21,12 +21,13 @@ use std::time::{Duration, Instant};
 
 use beside::{Beside, Hold, Proxy, Split};
 use bridge::{Bridge, Stream, listen};
+use nix::net::if_::if_nametoindex;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 use uc_core::{Policy, consts};
-use uc_port::Programs;
-use uc_port::cost::Report;
+use uc_port::cost::{Report, null_program};
+use uc_port::{AttachVia, Direction, Order, PortLinks, Programs, attach_program};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -37,8 +38,9 @@ const TURN: Duration = Duration::from_millis(100);
 const FLOWS_MAX: u32 = 1 << 18;
 
 /// The ways; a way's guest has the same number. Without a law, packets are parsed and looked up.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "plain",
+    "empty program",
     "no law",
     "law ecn, observed",
     "law ecn",
@@ -48,20 +50,21 @@ const NAMES: [&str; 9] = [
     "split",
     "proxy",
 ];
-const PACED: usize = 5;
-const BUFFERED: usize = 6;
-const SPLIT: usize = 7;
-const PROXY: usize = 8;
+const EMPTY: u8 = 1;
+const PACED: usize = 6;
+const BUFFERED: usize = 7;
+const SPLIT: usize = 8;
+const PROXY: usize = 9;
 
 fn main() -> Done {
     let bridge = Bridge::build(NAMES.len() as u8, false)?;
     let programs = Programs::load(FLOWS_MAX)?;
-    let mut links = Vec::new();
+    let mut links = vec![attach_empty(&bridge, EMPTY)?];
     let laws = [
-        (1, consts::LAW_PASS, 0u8),
-        (2, consts::LAW_ECN, consts::MODE_OBSERVE as u8),
-        (3, consts::LAW_ECN, 0),
-        (4, consts::LAW_DCTCP, 0),
+        (2, consts::LAW_PASS, 0u8),
+        (3, consts::LAW_ECN, consts::MODE_OBSERVE as u8),
+        (4, consts::LAW_ECN, 0),
+        (5, consts::LAW_DCTCP, 0),
     ];
     for (guest, law, modes) in laws {
         let policy = Policy {
@@ -102,6 +105,25 @@ fn main() -> Done {
     let measured = bench.measure();
     bench.bridge.host.enter(|| drop(links))?;
     measured
+}
+
+/// Attaches a program that does nothing to a guest's port.
+fn attach_empty(bridge: &Bridge, guest: u8) -> Done<PortLinks> {
+    let program = null_program()?;
+    let attach = || -> Result<PortLinks, String> {
+        let port = Bridge::port(guest);
+        let ifindex = if_nametoindex(port.as_str()).map_err(|error| error.to_string())?;
+        let one = |direction| {
+            let program = program.as_fd();
+            attach_program(program, ifindex, direction, AttachVia::Auto, Order::Port)
+                .map_err(|error| error.to_string())
+        };
+        Ok(PortLinks {
+            from_guest: one(Direction::FromGuest)?,
+            to_guest: one(Direction::ToGuest)?,
+        })
+    };
+    Ok(bridge.host.enter(attach)??)
 }
 
 struct Bench {

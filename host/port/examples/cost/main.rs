@@ -1,6 +1,6 @@
 //! Measures the cost of a packet in the port programs, in nanoseconds of a processor, each in turn
-//! with an empty program and with a packet of an unknown flow, which is parsed and looked up. Flows
-//! advance: each packet has the next numbers.
+//! with an empty program and with a packet of an unknown flow of the same IP version, which is parsed and
+//! looked up. Flows advance: each packet has the next numbers.
 //!
 //! `cargo run --release -p uc-port --example cost [rings]`; needs root. It takes about 800 MB for a
 //! table of 1.5 million flows.
@@ -49,6 +49,14 @@ fn main() -> Done {
         bench.known(Bench::two_processors)?;
     }
     Ok(())
+}
+
+/// The times of one kind of packet.
+struct Row {
+    name: String,
+    /// Which packet of an unknown flow it is compared with: IP version, then data or ACK.
+    looked_up: [usize; 2],
+    times: Vec<f64>,
 }
 
 struct Bench {
@@ -134,7 +142,7 @@ impl Bench {
 
     /// Measures each kind of packet.
     fn packets(&self) -> Done {
-        let unknown = unconnected(0, 0, Kind::Data, false);
+        let unknown = [false, true].map(|ipv6| unconnected(0, 0, Kind::Data, ipv6));
         let mut opening = unconnected(7, 20, Kind::Data, false);
         let set = |number, law, data, ipv6| self.connect(number, 0, law, data, ipv6);
         let mut sets = [
@@ -149,26 +157,34 @@ impl Bench {
         ];
         self.programs.set_plan(IFINDEX, &ecn().into())?;
         let mut empties = Vec::new();
-        let mut looked_up = [Vec::new(), Vec::new()];
-        let mut rows: Vec<(String, Direction, Vec<f64>)> = Vec::new();
+        // By IP version, then data and ACKs.
+        let mut looked_up: [[Vec<f64>; 2]; 2] = Default::default();
+        let mut rows: Vec<Row> = Vec::new();
         for round in 0..ROUNDS {
-            let (empty, advancing) = self.idle(&unknown)?;
+            let (empty, advancing) = self.idle(&unknown[0])?;
             empties.push(empty);
-            looked_up[0].push(self.time(&unknown, Kind::Data, REPEAT)? - advancing);
-            looked_up[1].push(self.time(&unknown, Kind::Ack, REPEAT)? - advancing);
+            for (flows, [data, acks]) in unknown.iter().zip(&mut looked_up) {
+                data.push(self.time(flows, Kind::Data, REPEAT)? - advancing);
+                acks.push(self.time(flows, Kind::Ack, REPEAT)? - advancing);
+            }
             let mut row = 0;
-            let mut note = |name: String, kind: Kind, time: f64| {
+            let mut note = |name: String, ipv6: bool, kind: Kind, time: f64| {
                 if round == 0 {
-                    rows.push((name, kind.direction(), Vec::new()));
+                    let is_ack = kind.direction() == Direction::ToGuest;
+                    rows.push(Row {
+                        name,
+                        looked_up: [ipv6, is_ack].map(usize::from),
+                        times: Vec::new(),
+                    });
                 }
-                rows[row].2.push(time - advancing);
+                rows[row].times.push(time - advancing);
                 row += 1;
             };
             for (name, flows) in &mut sets {
                 for ack in [Kind::Ack, Kind::MarkedAck] {
                     let sent = self.time(flows, flows.data, REPEAT)?;
                     if ack == Kind::Ack {
-                        note(format!("data{name}"), flows.data, sent);
+                        note(format!("data{name}"), flows.ipv6, flows.data, sent);
                     }
                     let title = if ack == Kind::Ack {
                         "ACK"
@@ -177,6 +193,7 @@ impl Bench {
                     };
                     note(
                         format!("{title}{name}"),
+                        flows.ipv6,
                         ack,
                         self.time(flows, ack, REPEAT)?,
                     );
@@ -185,18 +202,31 @@ impl Bench {
             }
             for kind in [Kind::Syn, Kind::SynAck] {
                 let title = if kind == Kind::Syn { "SYN" } else { "SYN-ACK" };
-                note(title.into(), kind, self.time(&opening, kind, OPENED)?);
+                let time = self.time(&opening, kind, OPENED)?;
+                note(title.into(), opening.ipv6, kind, time);
             }
             opening.runs += u64::from(OPENED);
         }
         let mut report = Report::new("packet in the port programs");
         let empty = ("empty program", &empties[..]);
-        report.add(("data of an unknown flow", &looked_up[0]), "ns", empty);
-        report.add(("ACK of an unknown flow", &looked_up[1]), "ns", empty);
-        for (name, direction, times) in &rows {
-            let looked_up = &looked_up[usize::from(*direction == Direction::ToGuest)];
-            report.add((name, times), "ns", empty);
-            report.add((name, times), "ns", ("parsed, looked up", looked_up));
+        for (version, times) in ["", ", IPv6"].iter().zip(&looked_up) {
+            for (what, times) in ["data", "ACK"].iter().zip(times) {
+                report.add(
+                    (&format!("{what} of an unknown flow{version}"), times),
+                    "ns",
+                    empty,
+                );
+            }
+        }
+        for row in &rows {
+            let [version, kind] = row.looked_up;
+            let looked_up = &looked_up[version][kind];
+            report.add((&row.name, &row.times), "ns", empty);
+            report.add(
+                (&row.name, &row.times),
+                "ns",
+                ("parsed, looked up", looked_up),
+            );
         }
         Ok(report.finish()?)
     }
