@@ -40,14 +40,23 @@ const LOOPBACK: u32 = 1;
 const SLACK_BYTES: usize = 256;
 
 impl Programs {
-    /// Runs `packet` (an Ethernet frame) through the program of `direction`.
+    /// Runs `packet` (an Ethernet frame) through the program of `direction`. From Linux 6.17 on the packet
+    /// has a sum over all of its bytes, as from a network card.
+    ///
+    /// # Errors
+    /// The kernel's refusal: of the frame, or of a sum that does not fit the program's edits (`EBADMSG`).
     pub fn test_run(
         &self,
         direction: Direction,
         packet: &[u8],
         context: PacketContext,
     ) -> Result<PacketRun, PortError> {
-        run_packet(self.program(direction), packet, context, 0)
+        let run = |flags| run_with(self.program(direction), packet, context, 0, flags);
+        let run = match run(libbpf_sys::BPF_F_TEST_SKB_CHECKSUM_COMPLETE) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => run(0),
+            run => run,
+        };
+        run.map_err(refused)
     }
 }
 
@@ -79,6 +88,20 @@ pub fn run_packet(
     context: PacketContext,
     mark: u32,
 ) -> Result<PacketRun, PortError> {
+    run_with(program, packet, context, mark, 0).map_err(refused)
+}
+
+fn refused(source: io::Error) -> PortError {
+    PortError::from_kernel("run a packet through a port program", source)
+}
+
+fn run_with(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    context: PacketContext,
+    mark: u32,
+    flags: u32,
+) -> io::Result<PacketRun> {
     let mut skb = __sk_buff {
         mark,
         ifindex: context.ifindex,
@@ -96,16 +119,13 @@ pub fn run_packet(
         ctx_in: (&raw mut skb).cast(),
         ctx_size_in: size_of::<__sk_buff>() as u32,
         repeat: context.repeat.max(1) as i32,
+        flags,
         ..Default::default()
     };
     // SAFETY: all buffers outlive the call, and their sizes are as stated.
     let code = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
     if code < 0 {
-        let source = io::Error::from_raw_os_error(-code);
-        return Err(PortError::from_kernel(
-            "run a packet through a port program",
-            source,
-        ));
+        return Err(io::Error::from_raw_os_error(-code));
     }
     out.truncate(options.data_size_out as usize);
     Ok(PacketRun {
