@@ -4,9 +4,9 @@
  *
  * What lies in the skb's linear part is written without a call. Helpers of the kernel write the
  * rest, and two values that a program can't read: the TCP checksum, which may be partial or absent,
- * and of IPv6, whose header has no checksum, the skb's own sum of the whole packet. Before a
- * program that writes so runs, the kernel makes a cloned skb's linear part writable; where it has
- * no memory for a copy, it drops the packet.
+ * and the skb's own sum of the whole packet, which changes with the IPv6 header, as that has no
+ * checksum. Before a program that writes so runs, the kernel makes a cloned skb's linear part
+ * writable; where it has no memory for a copy, it drops the packet.
  */
 #ifndef UC_WRITE_H
 #define UC_WRITE_H
@@ -26,36 +26,49 @@ static __always_inline __sum16 uc_sum_replace(__sum16 check, __be16 old, __be16 
 	return ~((sum & 0xffff) + (sum >> 16));
 }
 
+/* Returns the IP header, of which `bytes` lie in the skb's linear part; NULL if the packet is
+ * shorter. */
+static __always_inline void *uc_ip_header(struct __sk_buff *skb, __u32 bytes)
+{
+	void *ip = (void *)(long)skb->data + ETH_HLEN;
+
+	if (ip + bytes <= (void *)(long)skb->data_end)
+		return ip;
+	if (bpf_skb_pull_data(skb, ETH_HLEN + bytes))
+		return NULL;
+	ip = (void *)(long)skb->data + ETH_HLEN;
+	return ip + bytes <= (void *)(long)skb->data_end ? ip : NULL;
+}
+
 /* Writes the ECN codepoint of an IPv4 header. Returns 0, or a negative error. */
 static __always_inline int uc_write_ecn4(struct __sk_buff *skb, __u8 ecn)
 {
-	struct iphdr *ip = (void *)(long)skb->data + ETH_HLEN;
+	struct iphdr *ip = uc_ip_header(skb, sizeof(*ip));
 	__u8 tos;
 
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end) {
-		if (bpf_skb_pull_data(skb, ETH_HLEN + sizeof(*ip)))
-			return -1;
-		ip = (void *)(long)skb->data + ETH_HLEN;
-		if ((void *)(ip + 1) > (void *)(long)skb->data_end)
-			return -1;
-	}
+	if (!ip)
+		return -1;
 	tos = (ip->tos & ~UC_ECN_MASK) | ecn;
 	ip->check = uc_sum_replace(ip->check, bpf_htons(ip->tos), bpf_htons(tos));
 	ip->tos = tos;
 	return 0;
 }
 
-/* Writes the ECN codepoint of an IPv6 header, in bits 4 and 5 of its second byte. Returns 0, or a
- * negative error. */
+/* Writes the ECN codepoint of an IPv6 header, in bits 4 and 5 of its second byte, and changes
+ * skb->csum with it. Returns 0, or a negative error. */
 static __always_inline int uc_write_ecn6(struct __sk_buff *skb, __u8 ecn)
 {
-	__u32 word_at = ETH_HLEN;
-	__be32 word;
+	uc_word *word = uc_ip_header(skb, sizeof(*word));
+	__u32 old, new;
 
-	if (uc_read(skb, word_at, &word, sizeof(word)))
+	if (!word)
 		return -1;
-	word = (word & ~bpf_htonl(UC_ECN_MASK << 20)) | bpf_htonl((__u32)ecn << 20);
-	return bpf_skb_store_bytes(skb, word_at, &word, sizeof(word), BPF_F_RECOMPUTE_CSUM);
+	old = *word;
+	new = (old & ~bpf_htonl(UC_ECN_MASK << 20)) | bpf_htonl((__u32)ecn << 20);
+	*word = new;
+	/* the difference in ones' complement; refused where the skb has no sum */
+	bpf_csum_update(skb, new + (__u32)~old + (new > old));
+	return 0;
 }
 
 /* Writes a word of the TCP header and the checksum. In a complete skb->csum both changes cancel.
