@@ -4,9 +4,10 @@
  *
  * What lies in the skb's linear part is written without a call. Helpers of the kernel write the
  * rest, and two values that a program can't read: the TCP checksum, which may be partial or absent,
- * and the skb's own sum of the whole packet, which changes with the IPv6 header, as that has no
- * checksum. Before a program that writes so runs, the kernel makes a cloned skb's linear part
- * writable; where it has no memory for a copy, it drops the packet.
+ * and the skb's own sum of the whole packet. An edit of IPv4's header leaves that sum as it is,
+ * since the header's checksum makes up for it; one of IPv6's, which has none, does not. Before a
+ * program that writes so runs, the kernel makes a cloned skb's linear part writable; where it has
+ * no memory for a copy, it drops the packet.
  */
 #ifndef UC_WRITE_H
 #define UC_WRITE_H
@@ -26,8 +27,8 @@ static __always_inline __sum16 uc_sum_replace(__sum16 check, __be16 old, __be16 
 	return ~((sum & 0xffff) + (sum >> 16));
 }
 
-/* Returns the IP header, of which `bytes` lie in the skb's linear part; NULL if the packet is
- * shorter. */
+/* Returns the IP header, of which `bytes` lie in the skb's linear part then; NULL if the packet is
+ * shorter, or the kernel has no memory to put them there. */
 static __always_inline void *uc_ip_header(struct __sk_buff *skb, __u32 bytes)
 {
 	void *ip = (void *)(long)skb->data + ETH_HLEN;
@@ -54,8 +55,8 @@ static __always_inline int uc_write_ecn4(struct __sk_buff *skb, __u8 ecn)
 	return 0;
 }
 
-/* Writes the ECN codepoint of an IPv6 header, in bits 4 and 5 of its second byte, and changes
- * skb->csum with it. Returns 0, or a negative error. */
+/* Writes the ECN codepoint of an IPv6 header, in bits 4 and 5 of its second byte, and changes a
+ * complete skb->csum by the difference. Returns 0, or a negative error. */
 static __always_inline int uc_write_ecn6(struct __sk_buff *skb, __u8 ecn)
 {
 	uc_word *word = uc_ip_header(skb, sizeof(*word));
@@ -66,7 +67,7 @@ static __always_inline int uc_write_ecn6(struct __sk_buff *skb, __u8 ecn)
 	old = *word;
 	new = (old & ~bpf_htonl(UC_ECN_MASK << 20)) | bpf_htonl((__u32)ecn << 20);
 	*word = new;
-	/* the difference in ones' complement; refused where the skb has no sum */
+	/* new - old in ones' complement; refused where the skb has no complete sum */
 	bpf_csum_update(skb, new + (__u32)~old + (new > old));
 	return 0;
 }

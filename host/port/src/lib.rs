@@ -72,7 +72,7 @@ pub use ports::{PORTS_MAX, PortView};
 pub use programs::{FLOW_BYTES, Programs};
 pub use source::Source;
 pub use store::{Attached, Store};
-pub use test_run::{PacketContext, PacketRun, run_packet};
+pub use test_run::{PacketContext, PacketRun, run_packet, run_summed};
 pub use uc_core::rule::{Match, Prefix, PrefixError, RULES_MAX, Rule};
 pub use uc_law::{DEFAULT_FLOWS_MAX, PortCoupling, PortPlan, RINGS_MAX};
 pub use upgrade::Upgrade;

@@ -40,23 +40,17 @@ const LOOPBACK: u32 = 1;
 const SLACK_BYTES: usize = 256;
 
 impl Programs {
-    /// Runs `packet` (an Ethernet frame) through the program of `direction`. From Linux 6.17 on the packet
-    /// has a sum over all of its bytes, as from a network card.
+    /// Runs `packet` (an Ethernet frame) through the program of `direction`, as [`run_summed`] does.
     ///
     /// # Errors
-    /// The kernel's refusal: of the frame, or of a sum that does not fit the program's edits (`EBADMSG`).
+    /// Those of [`run_summed`].
     pub fn test_run(
         &self,
         direction: Direction,
         packet: &[u8],
         context: PacketContext,
     ) -> Result<PacketRun, PortError> {
-        let run = |flags| run_with(self.program(direction), packet, context, 0, flags);
-        let run = match run(libbpf_sys::BPF_F_TEST_SKB_CHECKSUM_COMPLETE) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => run(0),
-            run => run,
-        };
-        run.map_err(refused)
+        run_summed(self.program(direction), packet, context)
     }
 }
 
@@ -76,6 +70,26 @@ impl Programs {
         // The packet isn't read, but a run needs one.
         run_packet(collect, &[0; 64], context, 0).map(|_| ())
     }
+}
+
+/// Runs `packet` (an Ethernet frame) through any program of a port. Where the kernel can (Linux 6.11, and
+/// later ones of older series), the packet has a checksum over all that follows the Ethernet header, as from
+/// a network card (`CHECKSUM_COMPLETE`).
+///
+/// # Errors
+/// The kernel's refusal of the frame; `EBADMSG`: the program changed bytes without changing this checksum.
+pub fn run_summed(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    context: PacketContext,
+) -> Result<PacketRun, PortError> {
+    let run = |flags| run_with(program, packet, context, 0, flags);
+    // An unknown flag is refused before the program runs.
+    let run = match run(libbpf_sys::BPF_F_TEST_SKB_CHECKSUM_COMPLETE) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => run(0),
+        run => run,
+    };
+    run.map_err(refused)
 }
 
 /// Runs `packet` (an Ethernet frame), which has this mark, through any program of a port.
