@@ -1,6 +1,7 @@
-//! Measures streams between namespaces through ports with our programs, with an empty one, without, held or
-//! split by the host, and through a proxy, which one could use instead: goodput, processor time for each
-//! bit, and connections a second. The ways take turns of a tenth of a second.
+//! Measures streams between namespaces: through ports with Undercurrent's programs, with an empty program and
+//! without programs; through `uc hold` and `uc split`; and through HAProxy, which one could use instead.
+//! Prints goodput, processor time for each bit, and connections a second. The ways take turns of a tenth
+//! of a second.
 //!
 //! `taskset -c 1 cargo run --release -p uc-lab --example streams -- PATH_OF_UC`; needs root. On one
 //! processor the packets of a flow stay in order (see `tests/streams.rs`), and goodput shows the cost
@@ -31,13 +32,13 @@ use uc_port::{AttachVia, Direction, Order, PortLinks, Programs, attach_program};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Number of turns of each way, and their length.
-const ROUNDS: usize = 18;
+/// Number of turns of each way, twice that of the ways, and their length.
+const ROUNDS: usize = 2 * NAMES.len();
 const TURN: Duration = Duration::from_millis(100);
 /// Capacity of the flow table: all connections of the last part, none of which is stale before it ends.
 const FLOWS_MAX: u32 = 1 << 18;
 
-/// The ways; a way's guest has the same number. Without a law, packets are parsed and looked up.
+/// The ways; a way's guest has the same number. "no law": packets are parsed and looked up.
 const NAMES: [&str; 10] = [
     "plain",
     "empty program",
@@ -107,7 +108,7 @@ fn main() -> Done {
     measured
 }
 
-/// Attaches a program that does nothing to a guest's port.
+/// Attaches an empty program to both directions of a guest's port.
 fn attach_empty(bridge: &Bridge, guest: u8) -> Done<PortLinks> {
     let program = null_program()?;
     let attach = || -> Result<PortLinks, String> {
@@ -147,12 +148,22 @@ impl Bench {
         (0..PACED).chain(started).collect()
     }
 
-    /// Returns the ways in the order of a round: each is first, and has each place, equally often.
+    /// Returns the ways in the order of a round. In all rounds each way has each place and follows each
+    /// other way equally often (a Williams square), as what it follows changes what it costs.
     fn order(&self, round: usize) -> Vec<usize> {
-        let mut ways = self.ways();
-        let first = round % ways.len();
-        ways.rotate_left(first);
-        ways
+        let ways = self.ways();
+        let count = ways.len();
+        // 0, 1, count - 1, 2, count - 2 and so on: neighbours differ by each distance once.
+        let zigzag = (0..count).map(|place| match place % 2 {
+            1 => place.div_ceil(2),
+            _ => count - place / 2,
+        });
+        let mut order: Vec<usize> = zigzag.map(|way| ways[(way + round) % count]).collect();
+        // With an odd number of ways, only both directions together are balanced.
+        if round / count % 2 == 1 {
+            order.reverse();
+        }
+        order
     }
 
     /// Returns where the guest of a way connects to.

@@ -54,8 +54,8 @@ fn main() -> Done {
 /// The times of one kind of packet.
 struct Row {
     name: String,
-    /// Which packet of an unknown flow it is compared with: IP version, then data or ACK.
-    looked_up: [usize; 2],
+    /// Indices of its base: IP version (0: IPv4), then 0 for data, 1 for an ACK.
+    base: [usize; 2],
     times: Vec<f64>,
 }
 
@@ -133,8 +133,8 @@ impl Bench {
 
     /// Returns the time of an empty program, and what advancing a packet adds to a time.
     fn idle(&self, flows: &Flows) -> Done<(f64, f64)> {
-        let mut case = self.walker.case(Kind::Ack, false, REPEAT)?;
-        let advanced = self.run(flows.walk(Kind::Ack, NULL)?, Kind::Ack, false, REPEAT)?;
+        let mut case = self.walker.case(Kind::Ack, flows.ipv6, REPEAT)?;
+        let advanced = self.run(flows.walk(Kind::Ack, NULL)?, Kind::Ack, flows.ipv6, REPEAT)?;
         case.program = self.null.as_fd();
         let empty = case.time_ns()?;
         Ok((empty, advanced - empty))
@@ -157,15 +157,21 @@ impl Bench {
         ];
         self.programs.set_plan(IFINDEX, &ecn().into())?;
         let mut empties = Vec::new();
-        // By IP version, then data and ACKs.
+        // By IP version (IPv4, IPv6), then data and ACKs.
         let mut looked_up: [[Vec<f64>; 2]; 2] = Default::default();
         let mut rows: Vec<Row> = Vec::new();
         for round in 0..ROUNDS {
-            let (empty, advancing) = self.idle(&unknown[0])?;
-            empties.push(empty);
-            for (flows, [data, acks]) in unknown.iter().zip(&mut looked_up) {
-                data.push(self.time(flows, Kind::Data, REPEAT)? - advancing);
-                acks.push(self.time(flows, Kind::Ack, REPEAT)? - advancing);
+            let mut advancing = [0.0; 2];
+            for ((flows, [data, acks]), advancing) in
+                unknown.iter().zip(&mut looked_up).zip(&mut advancing)
+            {
+                let empty;
+                (empty, *advancing) = self.idle(flows)?;
+                if !flows.ipv6 {
+                    empties.push(empty);
+                }
+                data.push(self.time(flows, Kind::Data, REPEAT)? - *advancing);
+                acks.push(self.time(flows, Kind::Ack, REPEAT)? - *advancing);
             }
             let mut row = 0;
             let mut note = |name: String, ipv6: bool, kind: Kind, time: f64| {
@@ -173,11 +179,11 @@ impl Bench {
                     let is_ack = kind.direction() == Direction::ToGuest;
                     rows.push(Row {
                         name,
-                        looked_up: [ipv6, is_ack].map(usize::from),
+                        base: [ipv6, is_ack].map(usize::from),
                         times: Vec::new(),
                     });
                 }
-                rows[row].times.push(time - advancing);
+                rows[row].times.push(time - advancing[usize::from(ipv6)]);
                 row += 1;
             };
             for (name, flows) in &mut sets {
@@ -219,7 +225,7 @@ impl Bench {
             }
         }
         for row in &rows {
-            let [version, kind] = row.looked_up;
+            let [version, kind] = row.base;
             let looked_up = &looked_up[version][kind];
             report.add((&row.name, &row.times), "ns", empty);
             report.add(
