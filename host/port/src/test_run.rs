@@ -148,3 +148,59 @@ fn run_with(
         duration: Duration::from_nanos(u64::from(options.duration)),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use libbpf_rs::ObjectBuilder;
+
+    use super::*;
+
+    /// Writes into IPv6's first word without a change of the packet's checksum.
+    const FORGETFUL: &str = r#"
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+SEC("tc") int forgetful(struct __sk_buff *skb)
+{
+	unsigned char *data = (void *)(long)skb->data;
+
+	if (data + 16 <= (unsigned char *)(long)skb->data_end)
+		data[15] ^= 0x20;
+	return -1;
+}
+
+char LICENSE[] SEC("license") = "GPL";
+"#;
+
+    /// Otherwise test runs say nothing of the checksum over the whole packet.
+    #[test]
+    fn live_a_program_that_forgets_the_checksum_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let object = folder.path().join("forgetful.o");
+        std::fs::write(folder.path().join("forgetful.bpf.c"), FORGETFUL).unwrap();
+        uc_clang::bpf(folder.path(), "forgetful.bpf.c".as_ref(), &object, &[]).unwrap();
+        let open = ObjectBuilder::default().open_file(&object).unwrap();
+        let Some(object) = uc_live::or_skip(open.load()) else {
+            return;
+        };
+        let program = object.progs().next().unwrap();
+        let context = PacketContext {
+            ifindex: LOOPBACK,
+            gso_segs: 0,
+            gso_size: 0,
+            repeat: 1,
+        };
+        // Ethernet's, IPv6's and TCP's headers.
+        let mut packet = [0; 74];
+        packet[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        match run_summed(program.as_fd(), &packet, context) {
+            Ok(_) => uc_live::skip("test runs that check a packet's checksum (Linux 6.11)"),
+            Err(PortError::Kernel { source, .. }) => {
+                assert_eq!(source.raw_os_error(), Some(libc::EBADMSG), "{source}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

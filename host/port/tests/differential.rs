@@ -14,7 +14,6 @@ mod kernel;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 
 use fit::{ends, fit, fit_frames, gso};
 use flows::forge::{Ends, KINDS, Noise, victims};
@@ -23,15 +22,12 @@ use flows::{Home, Passed, Plan, case_count, for_all, plans, walk};
 use kernel::frame::{PLAIN, Shape, frame, make_odd, shapes};
 use kernel::reading::{Reading, hides_tcp, read};
 use kernel::{IFINDEX, context, now_ns, programs, reason};
-use libbpf_rs::ObjectBuilder;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
-use uc_port::{
-    Counters, Direction, PacketContext, PortCoupling, PortError, PortPlan, Programs, run_summed,
-};
+use uc_port::{Counters, Direction, PacketContext, PortCoupling, PortError, PortPlan, Programs};
 
 /// Maximum pause that the comparison tolerates, well below the smallest retransmission timeout.
 const PAUSE_NS: u64 = 120_000_000;
@@ -58,23 +54,6 @@ struct Arms<'a> {
 }
 
 type Checked<T> = Result<T, TestCaseError>;
-
-/// Writes into IPv6's first word without a change of the packet's checksum.
-const FORGETFUL: &str = r#"
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-
-SEC("tc") int forgetful(struct __sk_buff *skb)
-{
-	unsigned char *data = (void *)(long)skb->data;
-
-	if (data + 16 <= (unsigned char *)(long)skb->data_end)
-		data[15] ^= 0x20;
-	return -1;
-}
-
-char LICENSE[] SEC("license") = "GPL";
-"#;
 
 /// Returns the kernel's error number.
 fn errno(error: &PortError) -> Option<i32> {
@@ -477,27 +456,4 @@ fn live_random_frames_pass_unmodified_or_as_the_native_core_edits() {
     });
     println!("{} random frames", packets.get());
     assert!(packets.get() >= 1_000, "only {}", packets.get());
-}
-
-/// Otherwise the comparison above says nothing of the checksum over the whole packet.
-#[test]
-fn live_a_program_that_forgets_the_checksum_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let object = folder.path().join("forgetful.o");
-    std::fs::write(folder.path().join("forgetful.bpf.c"), FORGETFUL).unwrap();
-    uc_clang::bpf(folder.path(), "forgetful.bpf.c".as_ref(), &object, &[]).unwrap();
-    let open = ObjectBuilder::default().open_file(&object).unwrap();
-    let Some(object) = uc_live::or_skip(open.load()) else {
-        return;
-    };
-    let program = object.progs().next().unwrap();
-    let run = |ipv6| {
-        let (guest, remote) = ends(ipv6);
-        let bytes = frame(&Segment::default(), guest, remote, &PLAIN);
-        run_summed(program.as_fd(), &bytes, context())
-    };
-    match run(true) {
-        Err(error) => assert_eq!(errno(&error), Some(libc::EBADMSG), "{error}"),
-        Ok(_) => uc_live::skip("a kernel whose test runs check a packet's checksum (Linux 6.11)"),
-    }
 }
