@@ -40,10 +40,11 @@ const LOOPBACK: u32 = 1;
 const SLACK_BYTES: usize = 256;
 
 impl Programs {
-    /// Runs `packet` (an Ethernet frame) through the program of `direction`, as [`run_summed`] does.
+    /// Runs `packet` (an Ethernet frame) through the program of `direction`, by [`run_summed`].
     ///
     /// # Errors
-    /// Those of [`run_summed`].
+    /// The kernel's refusal of the frame; `EBADMSG`: the program changed bytes without changing the packet's
+    /// checksum.
     pub fn test_run(
         &self,
         direction: Direction,
@@ -72,9 +73,9 @@ impl Programs {
     }
 }
 
-/// Runs `packet` (an Ethernet frame) through any program of a port. Where the kernel can (Linux 6.11, and
-/// later ones of older series), the packet has a checksum over all that follows the Ethernet header, as from
-/// a network card (`CHECKSUM_COMPLETE`).
+/// Runs `packet` (an Ethernet frame) through any program of a port. On Linux 6.11 and later, and on older
+/// series that took the change over, the packet has a checksum over all that follows the Ethernet header,
+/// as from a network card (`CHECKSUM_COMPLETE`).
 ///
 /// # Errors
 /// The kernel's refusal of the frame; `EBADMSG`: the program changed bytes without changing this checksum.

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 use beside::{Beside, Hold, Proxy, Split};
 use bridge::{Bridge, Stream, listen};
-use nix::net::if_::if_nametoindex;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -111,20 +110,16 @@ fn main() -> Done {
 /// Attaches an empty program to both directions of a guest's port.
 fn attach_empty(bridge: &Bridge, guest: u8) -> Done<PortLinks> {
     let program = null_program()?;
-    let attach = || -> Result<PortLinks, String> {
-        let port = Bridge::port(guest);
-        let ifindex = if_nametoindex(port.as_str()).map_err(|error| error.to_string())?;
-        let one = |direction| {
+    bridge.on_port(guest, |ifindex| {
+        let attach = |direction| {
             let program = program.as_fd();
             attach_program(program, ifindex, direction, AttachVia::Auto, Order::Port)
-                .map_err(|error| error.to_string())
         };
         Ok(PortLinks {
-            from_guest: one(Direction::FromGuest)?,
-            to_guest: one(Direction::ToGuest)?,
+            from_guest: attach(Direction::FromGuest)?,
+            to_guest: attach(Direction::ToGuest)?,
         })
-    };
-    Ok(bridge.host.enter(attach)??)
+    })
 }
 
 struct Bench {

@@ -161,17 +161,13 @@ impl Bench {
         let mut looked_up: [[Vec<f64>; 2]; 2] = Default::default();
         let mut rows: Vec<Row> = Vec::new();
         for round in 0..ROUNDS {
-            let mut advancing = [0.0; 2];
-            for ((flows, [data, acks]), advancing) in
-                unknown.iter().zip(&mut looked_up).zip(&mut advancing)
-            {
-                let empty;
-                (empty, *advancing) = self.idle(flows)?;
-                if !flows.ipv6 {
-                    empties.push(empty);
+            let idle = [self.idle(&unknown[0])?, self.idle(&unknown[1])?];
+            let advancing = idle.map(|(_, advancing)| advancing);
+            empties.push(idle[0].0);
+            for ((flows, both), advancing) in unknown.iter().zip(&mut looked_up).zip(advancing) {
+                for (kind, times) in [Kind::Data, Kind::Ack].into_iter().zip(both) {
+                    times.push(self.time(flows, kind, REPEAT)? - advancing);
                 }
-                data.push(self.time(flows, Kind::Data, REPEAT)? - *advancing);
-                acks.push(self.time(flows, Kind::Ack, REPEAT)? - *advancing);
             }
             let mut row = 0;
             let mut note = |name: String, ipv6: bool, kind: Kind, time: f64| {

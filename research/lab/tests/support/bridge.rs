@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nix::net::if_::if_nametoindex;
 use uc_core::Policy;
 use uc_lab::netns::Namespace;
-use uc_port::{AttachVia, PortLinks, Programs};
+use uc_port::{AttachVia, PortError, PortLinks, Programs};
 
 /// Bytes of one write or read.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -105,16 +105,24 @@ impl Bridge {
         guest: u8,
         policy: Policy,
     ) -> Result<PortLinks, Box<dyn Error>> {
+        self.on_port(guest, |ifindex| {
+            programs.set_plan(ifindex, &policy.into())?;
+            programs.attach(ifindex, AttachVia::Auto)
+        })
+    }
+
+    /// Runs `what` in the host's namespace, with the interface index of a guest's port.
+    pub fn on_port<T: Send>(
+        &self,
+        guest: u8,
+        what: impl FnOnce(u32) -> Result<T, PortError> + Send,
+    ) -> Result<T, Box<dyn Error>> {
         let port = Self::port(guest);
-        let attach = || -> Result<PortLinks, String> {
+        let work = || -> Result<T, String> {
             let ifindex = if_nametoindex(port.as_str()).map_err(|error| error.to_string())?;
-            let set = programs.set_plan(ifindex, &policy.into());
-            set.map_err(|error| error.to_string())?;
-            programs
-                .attach(ifindex, AttachVia::Auto)
-                .map_err(|error| error.to_string())
+            what(ifindex).map_err(|error| error.to_string())
         };
-        Ok(self.host.enter(attach)??)
+        Ok(self.host.enter(work)??)
     }
 
     /// Returns a counter of a namespace's TCP, of `/proc/net/snmp` or `/proc/net/netstat`.
