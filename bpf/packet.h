@@ -63,6 +63,7 @@ enum {
 	UC_KIND_MSS = 2,
 	UC_KIND_WSCALE = 3,
 	UC_KIND_SACK_PERMITTED = 4,
+	UC_KIND_SACK = 5,
 	UC_KIND_TIMESTAMPS = 8,
 	UC_KIND_MD5 = 19,
 	UC_KIND_AO = 29,
@@ -191,12 +192,12 @@ __attribute__((noinline)) int uc_hides_tcp(struct __sk_buff *skb)
 	return 1;
 }
 
-/* uc_parse_options() returns mss_bytes << 16 | wscale << 8 | UC_OPT_*, or this bit. */
-#define UC_BAD_OPTIONS (1ULL << 63)
+/* uc_parse_options() returns mss_bytes << 16 | wscale << 8 | UC_OPT_*, with UC_OPT_BROKEN if an option
+ * contradicts its length. */
 
 /*
  * Parses the options of a SYN or SYN-ACK, `bytes` long at offset `at`. Skips options of unknown
- * kind. A global function: the verifier checks its loop once, and not for each state of the caller.
+ * kind, and ends at one that contradicts its length. A global function: the verifier checks its loop once, and not for each state of the caller.
  */
 __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at, __u32 bytes)
 {
@@ -218,17 +219,17 @@ __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at
 		}
 		if (bpf_skb_load_bytes(skb, at + offset, option, 2) || option[1] < 2 ||
 		    offset + option[1] > bytes)
-			return UC_BAD_OPTIONS;
+			return found | UC_OPT_BROKEN;
 		switch (option[0]) {
 		case UC_KIND_MSS:
 			if (option[1] != 4 || bpf_skb_load_bytes(skb, at + offset, option, 4))
-				return UC_BAD_OPTIONS;
+				return found | UC_OPT_BROKEN;
 			found &= ~(0xffffULL << 16);
 			found |= UC_OPT_MSS | (__u64)option[2] << 24 | option[3] << 16;
 			break;
 		case UC_KIND_WSCALE:
 			if (option[1] != 3 || bpf_skb_load_bytes(skb, at + offset, option, 3))
-				return UC_BAD_OPTIONS;
+				return found | UC_OPT_BROKEN;
 			found &= ~(0xffULL << 8);
 			found |= UC_OPT_WSCALE | option[2] << 8;
 			break;
@@ -249,6 +250,66 @@ __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at
 		offset += option[1];
 	}
 	return found;
+}
+
+/* The shortest TCP header with a SACK block (RFC 2018 §3), filled up to a word. It has room for
+ * timestamps instead; two NOPs, kind and length then begin its options (RFC 7323 appendix A). */
+#define UC_SACK_HEADER     32
+#define UC_TIMESTAMPS_WORD 0x0101080a
+
+/*
+ * Returns uc_sack_mark() of an ACK whose options lie from offset `at` to `end`; 0 if it has no block. A
+ * global function, as uc_parse_options(). Its callers have 32 bytes of stack left for it.
+ */
+__attribute__((noinline)) __u32 uc_parse_sack(struct __sk_buff *skb, __u32 at, __u32 end, __u32 ack)
+{
+	struct uc_sack sack = {};
+	__u8 *option = (__u8 *)&sack;
+
+	for (int i = 0; i < UC_OPTIONS_MAX; i++) {
+		if (at >= end || bpf_skb_load_bytes(skb, at, option, 1) ||
+		    option[0] == UC_KIND_END)
+			return 0;
+		if (option[0] == UC_KIND_NOP) {
+			at++;
+			continue;
+		}
+		if (bpf_skb_load_bytes(skb, at, option, 2) || option[1] < 2 || at + option[1] > end)
+			return 0;
+		if (option[0] == UC_KIND_SACK)
+			break;
+		at += option[1];
+	}
+	if (option[0] != UC_KIND_SACK || option[1] < 10)
+		return 0;
+	/* the second block first: the first one lies over the option's length */
+	if (option[1] < 18 || bpf_skb_load_bytes(skb, at + 10, &sack.next_left, 8))
+		sack.next_left = sack.next_right = 0;
+	if (bpf_skb_load_bytes(skb, at + 2, &sack.left, 8))
+		return 0;
+	sack.left = bpf_ntohl(sack.left);
+	sack.right = bpf_ntohl(sack.right);
+	sack.next_left = bpf_ntohl(sack.next_left);
+	sack.next_right = bpf_ntohl(sack.next_right);
+	return uc_sack_mark(&sack, ack);
+}
+
+/* Reads the SACK blocks of an ACK to the guest of a flow with SACK, if it may have any. Data of the
+ * guest tell the port nothing by theirs. */
+static __always_inline void uc_read_sack(struct __sk_buff *skb, const struct uc_offsets *at,
+					 const struct uc_flow *flow, struct uc_segment *segment)
+{
+	__be32 first;
+
+	if (segment->direction != UC_TO_GUEST || at->header_bytes < UC_SACK_HEADER ||
+	    !(flow->bits & UC_FLOW_SACK))
+		return;
+	if (at->header_bytes == UC_SACK_HEADER &&
+	    (uc_read(skb, at->tcp + UC_TCP_HEADER, &first, sizeof(first)) ||
+	     first == bpf_htonl(UC_TIMESTAMPS_WORD)))
+		return;
+	uc_set_sack_mark(segment, uc_parse_sack(skb, at->tcp + UC_TCP_HEADER,
+						at->tcp + at->header_bytes, segment->ack));
 }
 
 /* Parses a frame into key, segment and offsets. Returns UC_TRANSLATED, or why it can't be parsed.
@@ -305,7 +366,8 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 		__u64 found = uc_parse_options(skb, at->tcp + UC_TCP_HEADER,
 					       at->header_bytes - UC_TCP_HEADER);
 
-		if (found & UC_BAD_OPTIONS)
+		/* an answer may be to the host's offer of ECN: the core keeps what was agreed */
+		if (found & UC_OPT_BROKEN && (from_guest || !(segment->flags & UC_ACK)))
 			return UC_MALFORMED;
 		segment->options |= found;
 		segment->wscale = found >> 8;

@@ -23,6 +23,7 @@
 #ifndef UC_CORE_H
 #define UC_CORE_H
 
+#include "distrust.h"
 #include "echo.h"
 #include "guard.h"
 #include "handshake.h"
@@ -54,10 +55,12 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 
 	if (uc_is_far(flow, segment))
 		return UC_SENT_NOTHING;
-	if (!uc_flight_bytes(flow) && flow->sent_ns)
-		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
+	if (!uc_flight_bytes(flow) && flow->sent_tick)
+		idle_us = uc_idle_us(flow, now_ns);
 	uc_note_overrun(flow, segment);
 	sent = uc_track_sent(flow, annex, segment, now_ns);
+	if (sent > UC_SENT_NEW)
+		uc_distrust_resent(flow, sent, segments);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, annex, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
@@ -99,24 +102,28 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, struct uc_annex 
 	/* RFC 3168 §6.1.4 to §6.1.6: ECT on new data only, not on retransmissions, pure ACKs or
 	 * window probes */
 	if (sent == UC_SENT_NEW && segment->payload_bytes && flow->peer_window) {
-		edit->ecn = UC_ECT0;
+		if (uc_sends_ect(flow))
+			edit->ecn = UC_ECT0;
 		if (flow->bits & UC_FLOW_CWR_PENDING || uc_law_asks_exact(flow)) {
 			edit->flags |= UC_CWR;
 			flow->bits &= ~UC_FLOW_CWR_PENDING;
 		}
 	}
-	if (uc_law_marks_all(flow))
+	if (uc_law_marks_all(flow) && uc_marks_rest(flow))
 		edit->ecn = UC_ECT0;
 	edit->flags = uc_echo_flags(flow, owed, edit->flags);
 }
 
 /* Holds a flow whose windows can't be written: the guard measures its data against the law's own
- * window. */
+ * window. Where nothing is held, the guest has the peer's. */
 static __always_inline void uc_hold_flow(struct uc_flow *flow, __u32 ack)
 {
+	__u32 bytes = uc_only_echoes(flow) ? (__u32)flow->peer_window << (flow->wscale & 15)
+					   : uc_allowed_bytes(flow);
+
 	flow->given_window = flow->peer_window;
 	/* the largest window (RFC 7323 §2.3), so that circular comparisons stay right */
-	uc_give(flow, ack + uc_min(uc_allowed_bytes(flow), 1U << 30));
+	uc_give(flow, ack + uc_min(bytes, 1U << 30));
 }
 
 /* Writes the law's window into an ACK to the guest, and records it as advertised. */
@@ -179,6 +186,7 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 {
 	enum uc_reason reason;
 	struct uc_ack ack;
+	__u32 cuts;
 
 	if (uc_writes(flow)) {
 		edit->ecn = UC_NOT_ECT;
@@ -199,6 +207,7 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 		reason = UC_RESYNCED;
 	uc_merge(reason, now_ns);
 	ack = uc_track_ack(flow, annex, segment, now_ns);
+	uc_merge(ack.duplicate, now_ns);
 	if (ack.old) {
 		if (uc_writes(flow))
 			uc_tell_edge(flow, segment, edit);
@@ -207,8 +216,11 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 	/* An acceptable ACK proves that the peer got the SYN or SYN-ACK: an off-path attacker
 	 * cannot guess the ISN (RFC 9293 §3.4.1). */
 	flow->bits |= UC_FLOW_ANSWERED;
+	cuts = flow->cuts;
 	uc_law_ack(flow, annex, &ack);
-	if (!uc_is_coupled(flow) || !uc_coupled_ack(flow, annex, &ack))
+	if ((flow->trial | flow->ecn_lost | (flow->cuts ^ cuts)) && ack.acked_bytes)
+		uc_distrust_acked(flow, &ack, flow->cuts != cuts);
+	if (!uc_is_coupled(flow) || uc_only_echoes(flow) || !uc_coupled_ack(flow, annex, &ack))
 		uc_tell(flow, segment, ack.duplicate, edit);
 	return reason;
 }
@@ -255,7 +267,7 @@ uc_reset(struct uc_flow *flow, const struct uc_segment *segment, __u64 now_ns, s
 		edit->ecn = UC_NOT_ECT;
 		edit->flags &= ~(UC_ECE | UC_CWR);
 	}
-	return UC_TRANSLATED;
+	return uc_only_echoes(flow) ? UC_COARSE_WINDOW : UC_TRANSLATED;
 }
 
 /* Lets the flow go on from a segment of the guest beyond what the port knows of it, or not.
@@ -299,12 +311,16 @@ static __always_inline enum uc_reason uc_translate_later(struct uc_flow *flow,
 			return UC_UNECHOED;
 		reason = uc_to_guest(flow, annex, segment, now_ns, edit);
 	}
-	return reason == UC_TRANSLATED && flow->bits & UC_FLOW_HELD ? UC_HELD : reason;
+	if (!(flow->bits & UC_FLOW_HELD))
+		return reason;
+	if (uc_only_echoes(flow))
+		return UC_COARSE_WINDOW;
+	return reason == UC_TRANSLATED ? UC_HELD : reason;
 }
 
 /*
  * Translates any segment but a SYN of a known flow. Returns what the platform must do:
- * UC_TRANSLATED, UC_RESYNCED or UC_HELD: write the edit. UC_NO_HANDSHAKE: pass the segment, keep
+ * UC_TRANSLATED, UC_RESYNCED, UC_HELD or UC_COARSE_WINDOW: write the edit. UC_NO_HANDSHAKE: pass the segment, keep
  * the flow. A reason of uc_drops(): drop the segment, which has changed nothing in the flow. Any
  * other reason: write the edit, remove the flow.
  */
@@ -350,7 +366,7 @@ static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, struct uc_a
 	if (uc_is_beyond(flow, segment))
 		return UC_BEYOND_EDGE;
 	flow->snd_nxt = uc_segment_end(segment);
-	flow->sent_ns = now_ns;
+	flow->sent_tick = uc_tick(now_ns, UC_IDLE_TICK_SHIFT);
 	return UC_HELD;
 }
 

@@ -3,10 +3,9 @@
  * What the host removes from a SYN or SYN-ACK, so that neither end sees that the other offered it:
  *
  *   strict mode    what can't be translated: AccECN's AE and the MPTCP options (strict.h)
- *   by policy      window scaling, SACK, timestamps
+ *   by policy      window scaling, SACK, timestamps; with guest_ecn `translate`, AE from the peer's
  *
- * The flow is then as if the ends had offered the rest: their
- * answers decide as always. A signed segment (RFC 2385, RFC 5925) stays as it is, since the
+ * The flow is then as if the ends had offered the rest: their answers decide as always. A signed segment (RFC 2385, RFC 5925) stays as it is, since the
  * signature covers its options; so do those of a flow that is only observed.
  */
 #ifndef UC_DOWNGRADE_H
@@ -16,20 +15,25 @@
 #include "policy.h"
 #include "reason.h"
 #include "segment.h"
+#include "strict.h"
 
 #define UC_UNTRANSLATABLE (UC_OPT_AE | UC_OPT_MPTCP)
 
-/* Returns the offers to remove, UC_OPT_*. */
-static __always_inline __u8 uc_withheld(const struct uc_policy *policy)
+/* Returns the offers to remove from a SYN or SYN-ACK, UC_OPT_*. */
+static __always_inline __u8 uc_withheld(const struct uc_policy *policy,
+					const struct uc_segment *segment)
 {
-	return (uc_is_strict(policy) ? UC_UNTRANSLATABLE : 0) |
+	/* a guest whose own ECN is not to be seen must not see the peer's (offer.h) */
+	__u8 hides = uc_offers_accurate(segment) && uc_translates_guest_ecn(policy);
+
+	return (uc_is_strict(policy) ? UC_UNTRANSLATABLE : 0) | (hides ? UC_OPT_AE : 0) |
 	       (uc_observes(policy) ? 0 : (policy->modes & UC_WITHHELD_ANY) >> UC_WITHHELD_SHIFT);
 }
 
 /* Removes offers from a SYN or SYN-ACK. Returns the options removed, UC_OPT_*. */
 static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct uc_segment *segment)
 {
-	__u8 removed = segment->options & uc_withheld(policy);
+	__u8 removed = segment->options & uc_withheld(policy, segment);
 
 	if (segment->options & UC_OPT_SIGNED)
 		return 0;
@@ -44,12 +48,16 @@ static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct 
 }
 
 /* Returns the reason that a packet is counted by: one that lost what can't be translated has its
- * own. */
+ * own, and a peer's offer of AccECN, to which the host agrees by classic ECN. */
 static __always_inline enum uc_reason uc_counted_as(enum uc_reason reason,
+						    const struct uc_segment *segment,
 						    const struct uc_edit *edit)
 {
-	return reason == UC_TRANSLATED && edit->removed & UC_UNTRANSLATABLE ? UC_DOWNGRADED
-									    : reason;
+	if (reason != UC_TRANSLATED)
+		return reason;
+	if (edit->removed & UC_UNTRANSLATABLE)
+		return UC_DOWNGRADED;
+	return uc_offers_accurate(segment) ? UC_ACCURATE_ECN : reason;
 }
 
 #endif

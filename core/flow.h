@@ -62,9 +62,12 @@ enum uc_ca_state {
 #define UC_FLOW_RESENT      0x4000000  /* the guest has retransmitted at snd_una */
 #define UC_FLOW_BLIND       0x8000000  /* missed.h: data has passed without an ACK of the peer */
 #define UC_FLOW_UNSURE      0x10000000 /* the next ACK number of the peer decides: handshake.h */
-#define UC_FLOW_HELD        0x20000000 /* held by drops, not by windows: strict.h */
+#define UC_FLOW_HELD        0x20000000 /* no window is written: uc_only_echoes(), strict.h */
 #define UC_FLOW_ADOPTED     0x40000000 /* its handshake was not seen: nothing is written */
 #define UC_FLOW_OVERRAN     0x80000000 /* guard.h: data went beyond the furthest edge */
+
+/* What the SYNs of one number have offered. */
+#define UC_FLOW_OFFERS (UC_FLOW_WSCALE | UC_FLOW_SACK | UC_FLOW_TIMESTAMPS)
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -123,10 +126,18 @@ struct uc_coupled {
 	__u32 max_flight; /* where cwnd counts bytes: of the window that ends at usage_seq */
 };
 
+/* Whether something about the path's ECN is on trial: the low two bits of uc_flow.trial. */
+enum uc_trial {
+	UC_TRIAL_NONE,    /* the rest counts reductions without an ACK free of ECE between */
+	UC_TRIAL_LOST,    /* what was in flight may be lost to ECT; segments not retransmitted yet */
+	UC_TRIAL_MARKED,  /* data from trial_at on have no ECT; 1 after a retransmission */
+	UC_TRIAL_VERDICT, /* UC_MODE_NO_ECT is set; enum uc_remote_news */
+};
+
+#define UC_TRIAL_COUNT_MAX 63
+
 struct uc_flow {
 	__u64 seen_ns;  /* the last segment in either direction: idle flows are collected by it */
-	__u64 timed_ns; /* when the segment that ends at timed_seq passed */
-	__u64 sent_ns;  /* the guest's last data; 0: none yet */
 
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
@@ -134,11 +145,16 @@ struct uc_flow {
 	__u32 edge;          /* the right edge that the guest was last given */
 	__u32 furthest_edge; /* the furthest right edge so far: guard.h */
 	__u32 timed_seq;     /* UC_FLOW_TIMED: the end of the segment that is timed */
+	__u32 timed_tick;    /* when that segment passed, before it the guest's SYN: since.h */
+	__u32 sent_tick;     /* when the guest's last data passed; 0: none yet */
 	__u32 srtt_us;       /* ×8, RFC 6298 */
 	__u32 rttvar_us;     /* ×4 */
 	__u32 runt_seq;      /* the end of the last new sub-MSS segment */
-	__u32 hole_seq;      /* UC_FLOW_HOLE: where that segment begins */
+	__u32 hole_seq;      /* UC_FLOW_HOLE: where that segment begins, or data refused with a SYN */
 	__u32 resent_end;    /* the end of what it retransmitted since its timer fired */
+	/* distrust.h: on trial, and after a try that lost all, a sequence number; otherwise the
+	 * smallest round-trip time, µs */
+	__u32 trial_at;
 
 	struct uc_reno reno;
 	struct uc_dctcp dctcp; /* the near room: of law `dctcp`, or of any law without UC_FAR */
@@ -162,6 +178,7 @@ struct uc_flow {
 	__u16 peer_window;         /* window field of the last ACK to the guest, before the edit */
 	__u16 given_window;        /* the same field after the edit */
 	__u16 runt_short_bytes;    /* what the segment at runt_seq lacked to a full one */
+	__u16 repeated;            /* shows a hole at snd_una; 0: nothing does. uc_note_repeated() */
 	__u8 mss_candidate_seen;   /* how often mss_candidate_bytes came in a row */
 	__u8 offered;              /* uc_offered_segments() and uc_piece_segments() */
 	__u8 wscale;               /* of the peer's windows */
@@ -170,6 +187,8 @@ struct uc_flow {
 	__u8 dup_acks;
 	__u8 syns;         /* SYNs of the guest so far, ≤ 255 */
 	__u8 backoffs;     /* profile `rfc`: timeouts since the last round-trip time was measured */
+	__u8 trial;        /* enum uc_trial, and a count */
+	__u8 ecn_lost;     /* ECT segments lost in a row, none delivered between: distrust.h */
 	__u8 guest_window; /* the largest that the guest has advertised: acceptable.h */
 	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
 		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
@@ -254,6 +273,21 @@ static __always_inline const void *uc_near_read(const struct uc_flow *flow)
 	return &flow->dctcp;
 }
 
+static __always_inline __u8 uc_trial_of(const struct uc_flow *flow)
+{
+	return flow->trial & 3;
+}
+
+static __always_inline __u8 uc_trial_count(const struct uc_flow *flow)
+{
+	return flow->trial >> 2;
+}
+
+static __always_inline void uc_set_trial(struct uc_flow *flow, enum uc_trial trial, __u32 count)
+{
+	flow->trial = trial | uc_min(count, UC_TRIAL_COUNT_MAX) << 2;
+}
+
 /* Returns 1 if the flow shares a window. An observed flow does not: its port writes no window. */
 static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
 {
@@ -272,6 +306,20 @@ static __always_inline __u8 uc_needs_annex(const struct uc_policy *policy, __u8 
 static __always_inline __u8 uc_has_annex(const struct uc_flow *flow)
 {
 	return uc_needs_annex(&flow->policy, flow->share);
+}
+
+/* Returns whether the port does no more for the flow than to echo its peer's marks: its windows can't
+ * be written, and strict mode doesn't hold it by drops instead. */
+static __always_inline __u8 uc_only_echoes(const struct uc_flow *flow)
+{
+	return flow->bits & UC_FLOW_HELD && !uc_is_strict(&flow->policy);
+}
+
+/* Returns whether the guest's new data are ECN-capable: both ends have agreed on it, and the law can
+ * answer a mark. */
+static __always_inline __u8 uc_sends_ect(const struct uc_flow *flow)
+{
+	return flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT);
 }
 
 /* Returns 1 if the host has seen the end of the connection: a reset, or a FIN of both ends. */
@@ -303,6 +351,18 @@ static __always_inline __u8 uc_counts_segments(const struct uc_flow *flow)
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {
 	return flow->snd_nxt - flow->snd_una;
+}
+
+/* Returns the microseconds since the guest last sent data. */
+static __always_inline __u64 uc_idle_us(const struct uc_flow *flow, __u64 now_ns)
+{
+	return uc_since_tick_ns(now_ns, flow->sent_tick, UC_IDLE_TICK_SHIFT) / 1000;
+}
+
+/* Returns the nanoseconds since what is timed has passed. */
+static __always_inline __u64 uc_timed_ns(const struct uc_flow *flow, __u64 now_ns)
+{
+	return uc_since_tick_ns(now_ns, flow->timed_tick, UC_RTT_TICK_SHIFT);
 }
 
 /* Returns the bytes in flight in segments, rounded up. */

@@ -17,6 +17,7 @@
 #ifndef UC_HANDSHAKE_H
 #define UC_HANDSHAKE_H
 
+#include "distrust.h"
 #include "downgrade.h"
 #include "echo.h"
 #include "edit.h"
@@ -55,11 +56,12 @@ static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *anne
 		flow->bits |= UC_FLOW_TIMESTAMPS;
 	/* the host asks by policy; an observed guest asks itself, in one of its SYNs */
 	offered = from_guest && !uc_observes(policy) ? 1 : uc_asks_for_ecn(syn);
-	if (uc_law_has(policy->law, UC_WANTS_ECN) && (offered || asked) &&
-	    !(syn->options & UC_OPT_AE))
+	/* an answer may be to an earlier SYN, which asked before ECN was distrusted */
+	offered &= !(policy->modes & UC_MODE_NO_ECT);
+	if (uc_law_has(policy->law, UC_WANTS_ECN) && (offered || asked))
 		flow->bits |= UC_FLOW_ECN;
 	if (from_guest) {
-		flow->timed_ns = now_ns;
+		flow->timed_tick = uc_tick(now_ns, UC_RTT_TICK_SHIFT);
 		flow->snd_una = syn->seq;
 		flow->snd_nxt = uc_segment_end(syn);
 	} else {
@@ -79,13 +81,18 @@ static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow, struct 
 	__u8 asked = !!(flow->bits & UC_FLOW_ECN), again = flow->snd_una == syn->seq;
 	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
 	__u32 unsure = again ? flow->bits & UC_FLOW_UNSURE : UC_FLOW_UNSURE;
+	/* the peer may have answered the earlier one, and its answer says what that offered */
+	__u32 earlier = again ? flow->bits & UC_FLOW_OFFERS : 0;
+	__u8 wscale = flow->wscale;
 
 	if (uc_unwanted(policy, syn) != UC_TRANSLATED) {
 		flow->bits |= unsure;
 		return UC_NO_HANDSHAKE;
 	}
 	uc_begin(flow, annex, policy, syn, syns, asked, now_ns);
-	flow->bits |= unsure;
+	flow->bits |= unsure | earlier;
+	if (earlier & UC_FLOW_WSCALE && !(syn->options & UC_OPT_WSCALE))
+		flow->wscale = wscale;
 	uc_edit_syn(policy, syns, syn, edit);
 	return UC_TRANSLATED;
 }
@@ -166,7 +173,7 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow, struct uc_
 		flow->bits |= UC_FLOW_UNSURE;
 	/* clocks of two CPUs may differ a little */
 	if (syn.direction == UC_FROM_GUEST && (__s32)since_us > 0)
-		flow->timed_ns = now_ns - (__u64)since_us * 1000;
+		flow->timed_tick = uc_tick(now_ns - (__u64)since_us * 1000, UC_RTT_TICK_SHIFT);
 	return UC_TRANSLATED;
 }
 
@@ -177,6 +184,7 @@ static __always_inline void uc_start(struct uc_flow *flow, struct uc_annex *anne
 	flow->bits &= ~UC_FLOW_RESENT;
 	flow->resent_end = flow->snd_una;
 	flow->runt_seq = flow->snd_una;
+	uc_distrust_open(flow);
 	uc_law_open(flow, annex);
 }
 
@@ -240,15 +248,23 @@ static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
 	return 1U << (flow->wscale & 15) > flow->mss_bytes;
 }
 
-/* Returns UC_COARSE_WINDOW if no window can limit the guest; in strict mode drops will. */
-static __always_inline enum uc_reason uc_hold_coarse(struct uc_flow *flow)
+/*
+ * Holds a flow whose windows can't be written: their unit is more than a segment, or options of the
+ * answer could not be read, of which one may be the scale. In strict mode drops limit the guest.
+ * Otherwise returns UC_COARSE_WINDOW: nothing limits it, and no guard drops.
+ */
+static __always_inline enum uc_reason uc_hold_coarse(struct uc_flow *flow,
+						     const struct uc_segment *answer)
 {
-	if (uc_observes(&flow->policy) || !uc_is_coarse(flow))
+	if (uc_observes(&flow->policy) ||
+	    (!uc_is_coarse(flow) && !(answer->options & UC_OPT_BROKEN)))
 		return UC_TRANSLATED;
-	if (!uc_is_strict(&flow->policy))
-		return UC_COARSE_WINDOW;
 	flow->bits |= UC_FLOW_HELD;
-	return UC_TRANSLATED;
+	if (uc_is_strict(&flow->policy))
+		return UC_TRANSLATED;
+	flow->policy.guard_segments = 0;
+	flow->policy.modes |= UC_MODE_NO_ECT;
+	return UC_COARSE_WINDOW;
 }
 
 /* Returns whether a SYN-ACK to the guest answers the guest's SYN. In an established flow strict
@@ -286,9 +302,18 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		if (reason != UC_TRANSLATED)
 			return reason;
 		if (uc_needs_ecn(&flow->policy) &&
-		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
-			return UC_PEER_REFUSED_ECN;
-		/* data in the SYN that the peer didn't accept will be sent as new data */
+		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE)) {
+			reason = flow->policy.modes & UC_MODE_NO_ECT ? UC_ECN_AVOIDED
+								     : UC_PEER_REFUSED_ECN;
+			uc_distrust_refused(flow);
+			return reason;
+		}
+		/* data in the SYN that the peer didn't accept are no new data when they come again
+		 */
+		if (!(flow->bits & UC_FLOW_UNSURE) && uc_before(segment->ack, flow->snd_nxt)) {
+			flow->bits |= UC_FLOW_HOLE;
+			flow->hole_seq = segment->ack;
+		}
 		flow->snd_una = segment->ack;
 		flow->snd_nxt = segment->ack;
 		flow->echoed_ack = uc_segment_end(segment);
@@ -298,17 +323,19 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		uc_agree(flow, annex, segment);
 		/* the first round-trip time; not of a SYN that was sent twice (RFC 6298 §3) */
 		if (flow->syns == 1 && !(flow->bits & UC_FLOW_UNSURE))
-			uc_sample_rtt(flow, uc_since_ns(now_ns, flow->timed_ns));
+			uc_sample_rtt(flow, uc_timed_ns(flow, now_ns));
 		flow->bits &= ~UC_FLOW_UNSURE;
-		reason = uc_hold_coarse(flow);
-		if (reason != UC_TRANSLATED)
-			return reason;
+		reason = uc_hold_coarse(flow, segment);
 	}
 	if (!observe) {
 		edit->flags &= ~(UC_ECE | UC_CWR);
 		edit->ecn = UC_NOT_ECT;
-		edit->window = uc_first_window(flow, segment);
 	}
+	/* what the peer was promised is kept: its marks are answered */
+	if (uc_only_echoes(flow))
+		return UC_COARSE_WINDOW;
+	if (!observe)
+		edit->window = uc_first_window(flow, segment);
 	/* a repeated or forged SYN-ACK of an established flow advertises no window */
 	if (flow->snd_una != segment->ack || flow->snd_nxt != segment->ack ||
 	    flow->echoed_ack != uc_segment_end(segment))
@@ -358,10 +385,12 @@ static __always_inline enum uc_reason uc_answer_from_guest(struct uc_flow *flow,
 			uc_give(flow, flow->edge);
 		flow->echoed_ack = segment->ack;
 		uc_agree(flow, annex, segment);
-		reason = uc_hold_coarse(flow);
-		if (reason != UC_TRANSLATED)
-			return reason;
+		/* the peer was promised nothing yet */
+		if (uc_hold_coarse(flow, segment) != UC_TRANSLATED)
+			flow->bits &= ~UC_FLOW_ECN;
 	}
+	if (uc_only_echoes(flow))
+		return UC_COARSE_WINDOW;
 	if (observe || !(flow->bits & UC_FLOW_ECN))
 		return UC_TRANSLATED;
 	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and no CWR, and is not ECT. With law

@@ -57,7 +57,8 @@ static __always_inline __u8 uc_is_far(const struct uc_flow *flow, const struct u
 static __always_inline __u8 uc_may_go_on(const struct uc_flow *flow,
 					 const struct uc_segment *segment, __u64 now_ns)
 {
-	__u64 paused_us = uc_since_ns(now_ns, flow->sent_ns ? flow->sent_ns : flow->seen_ns) / 1000;
+	__u64 paused_us = flow->sent_tick ? uc_idle_us(flow, now_ns)
+					  : uc_since_ns(now_ns, flow->seen_ns) / 1000;
 	__u32 pause_us = uc_rto_us(flow);
 
 	if (flow->bits & UC_FLOW_BLIND && flow->srtt_us)
@@ -78,6 +79,7 @@ static __always_inline void uc_go_on(struct uc_flow *flow, struct uc_annex *anne
 	flow->edge = seq + UC_BLIND_SEGMENTS * flow->mss_bytes;
 	flow->furthest_edge = flow->edge;
 	flow->dup_acks = 0;
+	flow->repeated = 0;
 	flow->bits &= ~(UC_FLOW_PROBED | UC_FLOW_RESENT | UC_FLOW_TIMED | UC_FLOW_TIMED_OUT |
 			UC_FLOW_HOLE);
 	flow->bits |= UC_FLOW_BLIND;

@@ -5,9 +5,10 @@
  * By default a guest that negotiates ECN passes unmodified. If policy says `translate`, such a
  * guest is treated as one without ECN (translations concatenate: vCC §2.4): its own offer leaves as
  * the host's would, ECE is cleared in the answer, and the peer's offer is cleared in the SYN, so
- * that the guest answers without ECN. Accurate ECN passes unmodified under either policy, because
- * its three bits have another meaning (RFC 9768 §3.1). Strict mode removes AE first (strict.h), and
- * then does as with `translate`.
+ * that the guest answers without ECN. A guest's own accurate ECN passes unmodified under either
+ * policy, because its three bits have another meaning (RFC 9768 §3.1). Strict mode removes AE first
+ * (strict.h), and then does as with `translate`. A peer's offer of accurate ECN is one of classic ECN,
+ * too: the host agrees to that (RFC 9768 §3.1.2).
  *
  * An observed flow keeps what its ends agree on, with or without ECN. A law that doesn't use marks
  * offers no ECN and requires none. Law `coupled` offers it, and works without if the peer doesn't
@@ -34,13 +35,6 @@ static __always_inline __u8 uc_agrees_to_ecn(const struct uc_segment *syn_ack)
 	return (syn_ack->flags & (UC_ECE | UC_CWR)) == UC_ECE;
 }
 
-/* Returns whether guests that negotiate ECN are treated as guests without it. */
-static __always_inline __u8 uc_translates_guest_ecn(const struct uc_policy *policy)
-{
-	return (policy->guest_ecn == UC_GUEST_ECN_TRANSLATE || uc_is_strict(policy)) &&
-	       !uc_observes(policy);
-}
-
 /* Returns why a flow can't be translated by the ECN bits of its SYN; UC_TRANSLATED if it can. */
 static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 					       const struct uc_segment *syn)
@@ -48,8 +42,8 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 	if (syn->direction != UC_FROM_GUEST) {
 		if (!uc_needs_ecn(policy))
 			return UC_TRANSLATED;
-		if (syn->options & UC_OPT_AE)
-			return UC_PEER_REFUSED_ECN;
+		if (policy->modes & UC_MODE_NO_ECT)
+			return UC_ECN_AVOIDED;
 		return uc_asks_for_ecn(syn) || uc_observes(policy) ? UC_TRANSLATED
 								   : UC_PEER_REFUSED_ECN;
 	}
@@ -97,7 +91,7 @@ static __always_inline void uc_edit_syn(const struct uc_policy *policy, __u16 sy
 	if (syn->direction == UC_FROM_GUEST) {
 		edit->ecn = UC_NOT_ECT; /* RFC 3168 §6.1.1: a SYN is not ECT */
 		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
-		if (uc_law_has(policy->law, UC_WANTS_ECN) &&
+		if (uc_law_has(policy->law, UC_WANTS_ECN) && !(policy->modes & UC_MODE_NO_ECT) &&
 		    (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS))
 			edit->flags |= UC_ECE | UC_CWR;
 	} else if (uc_translates_guest_ecn(policy)) {

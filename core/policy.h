@@ -55,6 +55,10 @@ enum uc_guest_ecn {
 #define UC_WITHHELD_SACK       0x08
 #define UC_WITHHELD_TIMESTAMPS 0x10
 #define UC_WITHHELD_ANY        (UC_WITHHELD_WSCALE | UC_WITHHELD_SACK | UC_WITHHELD_TIMESTAMPS)
+/* Set by no operator: nothing of the guest is ECN-capable, and ECE means nothing, since ECN is
+ * distrusted (distrust.h) or no window can answer a mark. A flow that begins so neither asks for ECN
+ * nor agrees to it. */
+#define UC_MODE_NO_ECT 0x20
 
 struct uc_policy {
 	__u8 law;     /* enum uc_law */

@@ -2,8 +2,8 @@
 /*
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
- * Invariant "fail open": with any reason but UC_TRANSLATED, UC_RESYNCED, UC_DOWNGRADED, UC_HELD and
- * those of uc_drops() the packet passes unmodified. Two exceptions: the answer to an ECN offer that
+ * Invariant "fail open": with any reason but UC_TRANSLATED, UC_RESYNCED, UC_DOWNGRADED, UC_HELD,
+ * UC_COARSE_WINDOW and those of uc_drops() the packet passes unmodified. Two exceptions: the answer to an ECN offer that
  * the guest didn't make is cleared in a SYN-ACK, and a packet that the kernel refused to write
  * (UC_EDIT_FAILED) may be half written.
  */
@@ -26,7 +26,9 @@
 	X(PEER_REFUSED_ECN, "peer_refused_ecn", "the other end does not speak ECN")                \
 	X(SIGNED, "signed", "TCP MD5 or TCP-AO signs the fields we would edit")                    \
 	X(MPTCP, "mptcp", "Multipath TCP: its windows belong to the connection, not the flow")     \
-	X(COARSE_WINDOW, "coarse_window", "the peer's window scale can't express one segment")     \
+	X(COARSE_WINDOW, "coarse_window",                                                          \
+	  "only its marks are answered: the peer's window scale can't express one segment, or "    \
+	  "its SYN-ACK has broken options")                                                        \
 	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
 	X(QUOTA_FULL, "quota_full", "the port had as many flows as its quota allows")              \
 	X(BEYOND_EDGE, "beyond_edge",                                                              \
@@ -39,7 +41,12 @@
 	  "dropped: a mark that the port could not echo, as it sees no packet of the guest")       \
 	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")                    \
 	X(DOWNGRADED, "downgraded",                                                                \
-	  "translated by strict mode, after AccECN or MPTCP was removed from its SYN or SYN-ACK")  \
+	  "translated, after AccECN or MPTCP was removed from its SYN or SYN-ACK")                 \
+	X(ECN_AVOIDED, "ecn_avoided",                                                              \
+	  "the remote address has refused, lost or marked all that asked for ECN within the last " \
+	  "hour: its flows go without")                                                            \
+	X(ACCURATE_ECN, "accurate_ecn",                                                            \
+	  "translated: the other end's SYN offers AccECN, and gets classic ECN")                   \
 	X(HELD, "held",                                                                            \
 	  "held by strict mode: its windows can't be written, and data beyond the law's is "       \
 	  "dropped")                                                                               \
@@ -72,11 +79,17 @@ static __always_inline int uc_drops(enum uc_reason reason)
 	return reason == UC_BEYOND_EDGE || reason == UC_UNECHOED || reason >= UC_STRICT_FRAGMENT;
 }
 
+/* Returns whether the segment belongs to a known flow that goes on. */
+static __always_inline int uc_goes_on(enum uc_reason reason)
+{
+	return reason == UC_TRANSLATED || reason == UC_RESYNCED || reason == UC_HELD ||
+	       reason == UC_COARSE_WINDOW;
+}
+
 /* Returns whether a known flow must be removed from the table. */
 static __always_inline int uc_forgets(enum uc_reason reason)
 {
-	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_HELD &&
-	       reason != UC_NO_HANDSHAKE && !uc_drops(reason);
+	return !uc_goes_on(reason) && reason != UC_NO_HANDSHAKE && !uc_drops(reason);
 }
 
 #endif

@@ -73,6 +73,17 @@ static __always_inline void uc_pack_syn(struct uc_kept_syn *kept, const struct u
 	kept->rest = (syn->flags & (UC_ECE | UC_CWR)) | wscale << 2 | (syn->ecn & 3);
 }
 
+/* Adds what an earlier SYN of the same number has offered: the answer may be to that one, and then
+ * says so by its own options. */
+static __always_inline void uc_add_offers(struct uc_kept_syn *kept, const struct uc_kept_syn *earlier)
+{
+	if (kept->seq != earlier->seq)
+		return;
+	if (!(kept->options & UC_OPT_WSCALE))
+		kept->rest |= earlier->rest & 15 << 2;
+	kept->options |= earlier->options & (UC_OPT_WSCALE | UC_OPT_SACK | UC_OPT_TIMESTAMPS);
+}
+
 /* Returns a stored SYN as it came, as far as it matters. */
 static __always_inline struct uc_segment uc_unpack_syn(const struct uc_kept_syn *kept,
 						       enum uc_direction direction)
@@ -107,13 +118,15 @@ static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, struct uc_annex *
 					 const struct uc_segment *syn, __u64 now_ns)
 {
 	__u8 from_guest = syn->direction == UC_FROM_GUEST;
-	struct uc_kept_syn *kept = uc_kept(flow, annex);
+	struct uc_kept_syn *kept = uc_kept(flow, annex), earlier = *kept;
 	__u8 again = flow->bits & uc_asked_bit(from_guest) && kept->seq == syn->seq;
 	/* of the guest's, the answer may be to any: one that made an offer was enough */
 	__u8 offered = from_guest && again ? kept->rest & (UC_ECE | UC_CWR) : 0;
 	__u16 syns = again ? kept->window + (kept->window < 255) : 1;
 
 	uc_pack_syn(kept, syn);
+	if (again)
+		uc_add_offers(kept, &earlier);
 	kept->rest |= offered;
 	if (!again)
 		kept->at_us = (__u32)(now_ns / 1000);

@@ -29,7 +29,8 @@
 #define UC_CE      3
 
 /* Options and header bits that the core uses; all but UC_OPT_AE are parsed in SYN and SYN-ACK only.
- */
+ * Of a later segment to the guest, UC_OPT_SACK says that its blocks report data behind a hole
+ * (sack.h). */
 #define UC_OPT_MSS        0x01
 #define UC_OPT_WSCALE     0x02
 #define UC_OPT_SACK       0x04
@@ -37,6 +38,7 @@
 #define UC_OPT_SIGNED     0x10 /* MD5 (RFC 2385) or AO (RFC 5925) */
 #define UC_OPT_MPTCP      0x20
 #define UC_OPT_AE         0x40 /* the accurate-ECN bit beside CWR (RFC 9768), once called NS */
+#define UC_OPT_BROKEN     0x80 /* of a SYN-ACK to the guest: some could not be read */
 
 /* The largest window scale; a larger one counts as this (RFC 7323 §2.3). */
 #define UC_WSCALE_MAX 14
@@ -51,7 +53,8 @@ struct uc_segment {
 	__u32 payload_bytes;      /* of the whole super-segment */
 	__u16 wire_payload_bytes; /* of one segment on the wire: gso_size, or payload_bytes */
 	__u16 window;             /* the header's field, unscaled */
-	__u16 mss_bytes;          /* option, valid with UC_OPT_MSS */
+	__u16 mss_bytes;          /* option, valid with UC_OPT_MSS; later with UC_OPT_SACK: its
+				   * uc_sack_mark() */
 	__u8 wscale;              /* option, valid with UC_OPT_WSCALE */
 	__u8 options;             /* UC_OPT_* */
 	__u8 flags;               /* UC_FIN … UC_CWR */
@@ -59,6 +62,14 @@ struct uc_segment {
 	__u8 direction;           /* enum uc_direction */
 	__u8 blind;               /* 1: the port sees no answer to it (hooks.h) */
 };
+
+/* Returns whether a SYN to the guest offers AccECN (RFC 9768 §3.1.1). */
+static __always_inline __u8 uc_offers_accurate(const struct uc_segment *segment)
+{
+	return segment->direction == UC_TO_GUEST && segment->options & UC_OPT_AE &&
+	       (segment->flags & (UC_SYN | UC_ACK | UC_ECE | UC_CWR)) ==
+		       (UC_SYN | UC_ECE | UC_CWR);
+}
 
 /* Compares sequence numbers, which wrap (RFC 9293 §3.4). */
 static __always_inline __u8 uc_before(__u32 a, __u32 b)

@@ -3,6 +3,9 @@
  * Time since a moment. A platform reads its clock when a packet arrives and takes the lock later,
  * so the CPU that gets the lock second may have the earlier reading. Then the time since is 0; the
  * plain difference would be about 585 years.
+ *
+ * A flow stores two moments in 32 bits, in ticks of a power of two of nanoseconds, since dividing
+ * costs a packet more than shifting. A tick that is not later counts as now, up to one second.
  */
 #ifndef UC_SINCE_H
 #define UC_SINCE_H
@@ -13,6 +16,27 @@
 static __always_inline __u64 uc_since_ns(__u64 now_ns, __u64 then_ns)
 {
 	return now_ns < then_ns ? 0 : now_ns - then_ns;
+}
+
+/* Ticks of 64 ns, which wrap after 4 min 35 s: of a round-trip time. */
+#define UC_RTT_TICK_SHIFT 6
+/* Ticks of 1,024 ns, which wrap after 73 min: of a time in which a guest sends nothing. */
+#define UC_IDLE_TICK_SHIFT 10
+
+/* Returns the tick of a moment, never 0. */
+static __always_inline __u32 uc_tick(__u64 now_ns, __u8 shift)
+{
+	__u32 tick = (__u32)(now_ns >> shift);
+
+	return tick | !tick;
+}
+
+/* Returns the nanoseconds since a tick. */
+static __always_inline __u64 uc_since_tick_ns(__u64 now_ns, __u32 tick, __u8 shift)
+{
+	__u32 ticks = (__u32)(now_ns >> shift) - tick;
+
+	return -ticks < 1000000000U >> shift ? 0 : (__u64)ticks << shift;
 }
 
 #endif

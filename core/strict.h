@@ -52,6 +52,13 @@ static __always_inline enum uc_reason uc_verdict_of(__u8 strict, __u8 direction,
 	return strict && direction == UC_FROM_GUEST ? uc_strict_reason(reason) : reason;
 }
 
+/* Returns whether guests that negotiate ECN are treated as guests without it. */
+static __always_inline __u8 uc_translates_guest_ecn(const struct uc_policy *policy)
+{
+	return (policy->guest_ecn == UC_GUEST_ECN_TRANSLATE || uc_is_strict(policy)) &&
+	       !uc_observes(policy);
+}
+
 /* Returns whether flows need ECN to be translated. */
 static __always_inline __u8 uc_needs_ecn(const struct uc_policy *policy)
 {

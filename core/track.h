@@ -7,6 +7,7 @@
 
 #include "flow.h"
 #include "minmax.h"
+#include "sack.h"
 #include "segment.h"
 #include "since.h"
 #include "undo.h"
@@ -36,7 +37,7 @@ struct uc_ack {
 	__u32 acked_bytes; /* newly acknowledged */
 	__u32 rtt_us;      /* of the last timed segment that it covers; 0: none */
 	__u32 now_us;      /* when it passed, for laws that compute with time; wraps */
-	__u8 duplicate;    /* RFC 5681 §2 */
+	__u8 duplicate;    /* uc_is_duplicate() */
 	__u8 old;          /* outside snd_una … snd_nxt: ignored */
 	__u8 ece;
 };
@@ -66,7 +67,8 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 	/* RFC 6582 §3.2 step 5: after a partial ACK the next hole goes out without a new signal */
 	if (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS || uc_undo_repairs(flow, seq))
 		return UC_SENT_AGAIN;
-	if (flow->dup_acks >= UC_DUP_ACKS || (sack && flow->dup_acks))
+	/* RFC 6675, RACK: one report of a hole may do, also in an ACK of new data */
+	if (flow->dup_acks >= UC_DUP_ACKS || (sack && flow->repeated))
 		return UC_SENT_FAST;
 	/* RFC 8985 §7: a tail loss probe repeats the last segment. If that is alone in flight, the
 	 * probe looks like a timeout; it counts as one when it comes a second time */
@@ -281,7 +283,7 @@ static __always_inline void uc_start_timing(struct uc_flow *flow, struct uc_anne
 	if (!(flow->bits & UC_FLOW_TIMED)) {
 		flow->bits |= UC_FLOW_TIMED;
 		flow->timed_seq = flow->snd_nxt;
-		flow->timed_ns = now_ns;
+		flow->timed_tick = uc_tick(now_ns, UC_RTT_TICK_SHIFT);
 	}
 	if (uc_has_timers(flow))
 		uc_start_timer(flow, annex, now_ns);
@@ -313,9 +315,14 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct u
 		flow->bits |= UC_FLOW_PROBED;
 		return UC_SENT_NOTHING;
 	}
-	/* no retransmission: other segments overtook it before the port (several queues) */
+	/* no retransmission: other segments overtook it before the port (several queues). Nor new
+	 * data: it was in a SYN whose data the peer did not take (RFC 7413) */
 	if (flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq) {
 		flow->bits &= ~UC_FLOW_HOLE;
+		if (uc_after(end, flow->snd_nxt)) {
+			flow->snd_nxt = end;
+			flow->sent_tick = uc_tick(now_ns, UC_IDLE_TICK_SHIFT);
+		}
 		return UC_SENT_AGAIN;
 	}
 	if (uc_before(segment->seq, flow->snd_nxt)) {
@@ -333,7 +340,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct u
 		}
 		/* what the peer has is no use of the window: it must not hide a pause */
 		if (!guarded || uc_after(end, flow->snd_una))
-			flow->sent_ns = now_ns;
+			flow->sent_tick = uc_tick(now_ns, UC_IDLE_TICK_SHIFT);
 		return sent;
 	}
 	if (segment->seq != flow->snd_nxt) {
@@ -344,7 +351,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct u
 	uc_learn_runt(flow, segment, end);
 	uc_learn_piece(flow, segment, end);
 	flow->snd_nxt = end;
-	flow->sent_ns = now_ns;
+	flow->sent_tick = uc_tick(now_ns, UC_IDLE_TICK_SHIFT);
 	flow->bits &= ~UC_FLOW_PROBED;
 	uc_start_timing(flow, annex, now_ns);
 	return UC_SENT_NEW;
@@ -359,6 +366,8 @@ static __always_inline void uc_sample_rtt(struct uc_flow *flow, __u64 rtt_ns)
 	__u32 deviation_us;
 
 	flow->backoffs = 0;
+	if (!uc_trial_of(flow) && !flow->ecn_lost)
+		flow->trial_at = uc_min(flow->trial_at, rtt_us);
 	if (!flow->srtt_us) {
 		flow->srtt_us = rtt_us << 3;
 		flow->rttvar_us = rtt_us << 1;
@@ -383,13 +392,63 @@ static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
 	return (flow->srtt_us >> 3) + variation_us;
 }
 
+/* Returns whether an ACK of SND.UNA repeats it by number: data in flight, no data of the peer, no
+ * SYN or FIN (RFC 5681 §2 (a) to (d)). */
+static __always_inline __u8 uc_repeats(const struct uc_flow *flow, const struct uc_segment *segment)
+{
+	return uc_flight_bytes(flow) && !segment->payload_bytes &&
+	       !(segment->flags & (UC_SYN | UC_FIN));
+}
+
+/* Returns whether the port keeps the law's window in this ACK if it is a duplicate (law.h): then a
+ * guest without SACK sees the window of the ACK before, whatever the receiver's is by now. */
+static __always_inline __u8 uc_keeps_window(const struct uc_flow *flow,
+					    const struct uc_segment *segment)
+{
+	return !uc_observes(&flow->policy) && flow->given_window < flow->peer_window &&
+	       flow->given_window <= segment->window &&
+	       (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow);
+}
+
+/*
+ * Returns whether an ACK of SND.UNA is a duplicate for the guest: with SACK one that brings news
+ * (sack.h). Without, profile `rfc` is about guests that count by number, and others go by the window as
+ * well (RFC 5681 §2 (e)), which is the one that the port writes.
+ */
+static __always_inline __u8 uc_is_duplicate(const struct uc_flow *flow,
+					    const struct uc_segment *segment)
+{
+	if (flow->bits & UC_FLOW_SACK)
+		return segment->options & UC_OPT_SACK && segment->mss_bytes != flow->repeated &&
+		       uc_flight_bytes(flow);
+	return uc_repeats(flow, segment) &&
+	       (flow->policy.profile == UC_PROFILE_RFC || segment->window == flow->peer_window ||
+		uc_keeps_window(flow, segment));
+}
+
+/* Takes in an ACK that acknowledges nothing new. Returns whether it is a duplicate, and notes what
+ * shows a hole at SND.UNA: with SACK the mark of the last blocks, otherwise 1 after any ACK that has
+ * repeated the number. */
+static __always_inline __u8 uc_note_repeated(struct uc_flow *flow, const struct uc_segment *segment)
+{
+	__u8 duplicate = uc_is_duplicate(flow, segment);
+
+	if (!(flow->bits & UC_FLOW_SACK))
+		flow->repeated |= uc_repeats(flow, segment);
+	else if (segment->options & UC_OPT_SACK)
+		flow->repeated = segment->mss_bytes;
+	flow->dup_acks += duplicate & (flow->dup_acks < 255);
+	return duplicate;
+}
+
 /* Updates the flow for an ACK to the guest, and tells what the ACK acknowledges. */
 static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct uc_annex *annex,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
 	struct uc_ack ack = {
 		.now_us = (__u32)(now_ns / 1000),
-		.ece = segment->flags / UC_ECE & flow->bits / UC_FLOW_ECN & 1,
+		.ece = segment->flags / UC_ECE & flow->bits / UC_FLOW_ECN &
+		       !(flow->policy.modes & UC_MODE_NO_ECT),
 	};
 
 	/* the peer has accepted the byte of a window probe */
@@ -403,22 +462,19 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct u
 		return ack;
 	}
 	ack.acked_bytes = segment->ack - flow->snd_una;
-	/* a duplicate by RFC 5681 §2: (a) data in flight, (b) no payload, (c) no SYN or FIN, (d)
-	 * the highest ACK so far, (e) the same window as before */
-	ack.duplicate = !ack.acked_bytes && uc_flight_bytes(flow) && !segment->payload_bytes &&
-			!(segment->flags & (UC_SYN | UC_FIN)) &&
-			segment->window == flow->peer_window;
+	if (!ack.acked_bytes)
+		ack.duplicate = uc_note_repeated(flow, segment);
 	/* a window that opens ends the backoff of probes */
 	if (!flow->peer_window && segment->window)
 		flow->backoffs = 0;
 	flow->peer_window = segment->window;
-	if (ack.duplicate) {
-		flow->dup_acks += flow->dup_acks < 255;
-		return ack;
-	}
 	if (!ack.acked_bytes)
 		return ack;
 
+	/* with SACK, an ACK of new data may be the first to report the next hole */
+	flow->repeated = 0;
+	if (segment->options & UC_OPT_SACK && flow->bits & UC_FLOW_SACK)
+		flow->repeated = segment->mss_bytes;
 	flow->dup_acks = 0;
 	flow->bits &= ~UC_FLOW_TIMED_OUT;
 	flow->bits &= ~UC_FLOW_RESENT;
@@ -433,7 +489,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct u
 		flow->resent_end = flow->snd_una;
 	if (flow->bits & UC_FLOW_TIMED && !uc_before(segment->ack, flow->timed_seq)) {
 		flow->bits &= ~UC_FLOW_TIMED;
-		uc_sample_rtt(flow, uc_since_ns(now_ns, flow->timed_ns));
+		uc_sample_rtt(flow, uc_timed_ns(flow, now_ns));
 	}
 	if (uc_has_timers(flow))
 		ack.rtt_us = uc_read_timers(flow, annex, ack.acked_bytes, now_ns);

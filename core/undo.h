@@ -14,10 +14,11 @@
  * further timeouts of the same data leave the question open.
  *
  * The response is RFC 4015's: the windows from before the timeout return, at most once for each.
- * They do not if ECE has come since, which asks for a reduction anyway. Only a timeout without
- * duplicate ACKs and out of no other reduction is judged, and a duplicate ends it: data beyond a
- * hole has arrived. So a guest that feigns a timeout ends where it began. A flow whose window is
- * its group's answer takes no part: the group has divided what it gave up.
+ * They do not if ECE has come since, which asks for a reduction anyway. Only a timeout out of no
+ * other reduction is judged, before which no ACK has repeated a number, or with SACK reported data
+ * behind a hole; and a duplicate ends it: data beyond a hole has arrived. So a guest that feigns a
+ * timeout ends where it began. A flow whose window is its group's answer takes no part: the group
+ * has divided what it gave up.
  */
 #ifndef UC_UNDO_H
 #define UC_UNDO_H
@@ -113,7 +114,7 @@ static __always_inline __u8 uc_undo_may_open(const struct uc_flow *flow,
 	if (uc_undo_is_literal(flow) && !guarded)
 		return flow->ca != UC_CA_LOSS &&
 		       !(flow->bits & UC_FLOW_SACK && flow->ca == UC_CA_RECOVERY);
-	return flow->ca == UC_CA_OPEN && !flow->dup_acks;
+	return flow->ca == UC_CA_OPEN && !flow->repeated;
 }
 
 /* Begins to judge a timeout, with the windows that may return; ssthresh 0: none may. Call it before
@@ -146,8 +147,7 @@ static __always_inline void uc_undo_resent(struct uc_flow *flow, __u32 end)
  * Takes in an ACK that has moved SND.UNA by acked_bytes. Returns whether it shows that the timeout
  * was spurious; then the caller responds, and leaves UC_CA_LOSS.
  */
-static __always_inline __u8 uc_undo_judge(struct uc_flow *flow, __u32 acked_bytes, __u8 duplicate,
-					  __u8 ece)
+static __always_inline __u8 uc_undo_judge(struct uc_flow *flow, __u32 acked_bytes, __u8 ece)
 {
 	struct uc_undo *undo = uc_undo(flow);
 	__u8 literal = uc_undo_is_literal(flow);
@@ -157,7 +157,7 @@ static __always_inline __u8 uc_undo_judge(struct uc_flow *flow, __u32 acked_byte
 		undo->cwnd = 0; /* circular comparisons stay right */
 	if (!uc_undo_is_open(flow))
 		return 0;
-	if (literal ? !acked_bytes : duplicate || ece) {
+	if (literal ? !acked_bytes : (!acked_bytes && flow->repeated) || ece) {
 		uc_undo_refute(flow);
 		return 0;
 	}

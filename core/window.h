@@ -16,6 +16,11 @@
  * guest from sending another, so until it is acknowledged the window is rounded up, and the guest
  * sends full segments.
  *
+ * Until its first reduction the law's window is the guest's own (RFC 6928, RFC 5681 §3.1), which
+ * counts segments too: it sends no part of the next one, and a window rounded down would cost it
+ * one. A first answer of ten segments would take two round trips. So such a window is rounded up,
+ * until a sub-MSS segment fills one.
+ *
  * A guest that avoids the silly window syndrome (RFC 9293 §3.8.6.2.1) never sends a part of a
  * segment because the window ends there: of a window rounded up it uses the full segments only.
  * Profile `rfc` assumes this of a guest until a sub-MSS segment of it has filled a window.
@@ -70,6 +75,13 @@ static __always_inline void uc_learn_pairs(struct uc_flow *flow, __u32 grain_byt
 		flow->bits |= UC_FLOW_PAIRS;
 }
 
+/* Returns whether the law's window is still the guest's own: neither has been reduced, and no
+ * sub-MSS segment has shown that the guest would have sent more. */
+static __always_inline __u8 uc_is_guests_own(const struct uc_flow *flow)
+{
+	return flow->reno.ssthresh == UC_INFINITE_SSTHRESH && !(flow->bits & UC_FLOW_RUNTS);
+}
+
 /* Returns the wanted right edge, in bytes from SND.UNA, before it is rounded to the window's unit;
  * sets `up` to whether it is to be rounded up. */
 static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_bytes, __u8 *up)
@@ -81,6 +93,12 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 
 	uc_learn_pairs(flow, grain_bytes);
 	if (flow->policy.profile == UC_PROFILE_RFC && !(flow->bits & UC_FLOW_RUNTS)) {
+		*up = 1;
+		return flight_bytes + segments * mss_bytes;
+	}
+	if (grain_bytes > 1 && uc_is_guests_own(flow)) {
+		/* what is left of such a room says nothing of how the guest sends */
+		uc_set_offered(flow, 0, 0);
 		*up = 1;
 		return flight_bytes + segments * mss_bytes;
 	}

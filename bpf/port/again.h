@@ -157,8 +157,10 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 		reason = uc_answer(&slot->flow, annex, &now->segment, now->now_ns, &now->edit);
 	}
 	settled = !uc_forgets(reason) && uc_has_settled(slot);
-	if (uc_forgets(reason))
+	if (uc_forgets(reason)) {
+		now->facts.remote = uc_remote_news_of(&slot->flow);
 		removed = uc_remove(slot, now);
+	}
 	bpf_spin_unlock(&slot->lock);
 	uc_vacate(spare);
 	if (settled)

@@ -22,6 +22,7 @@ enum uc_event_kind {
 	UC_EVENT_SHARED,   /* law `coupled`: the group's first answer; after: the share */
 	UC_EVENT_GUARDED,  /* value: bytes beyond the furthest edge advertised */
 	UC_EVENT_CLOSED,   /* value: enum uc_closing */
+	UC_EVENT_WITHOUT_ECN, /* value: enum uc_remote_news */
 	UC_EVENT_KINDS,
 };
 

@@ -12,6 +12,7 @@
 #define UC_EVENTS_H
 
 #include "pending.h"
+#include "remotes.h"
 
 /* Rings of events by the flow's place in `flows`. User space sets their number; flows with a
  * higher place have no ring. */
@@ -38,12 +39,11 @@ struct {
 	__type(value, __u32);
 } passed_count SEC(".maps");
 
-/* Returns whether a packet's reason is an event: each reason but UC_TRANSLATED, UC_RESYNCED,
- * UC_HELD and UC_NO_HANDSHAKE. */
+/* Returns whether a packet's reason is an event: its flow doesn't go on, and was not unknown before.
+ */
 static __always_inline __u8 uc_is_news(enum uc_reason reason)
 {
-	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_HELD &&
-	       reason != UC_NO_HANDSHAKE;
+	return !uc_goes_on(reason) && reason != UC_NO_HANDSHAKE;
 }
 
 /*
@@ -82,6 +82,8 @@ static __always_inline __u32 uc_event_value(const struct uc_facts *facts, __u8 k
 		return facts->beyond_bytes;
 	case UC_EVENT_CLOSED:
 		return facts->closing;
+	case UC_EVENT_WITHOUT_ECN:
+		return facts->remote;
 	default:
 		return facts->flight_bytes;
 	}
@@ -155,6 +157,8 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 		return 0;
 	if (uc_is_news(now->reason) && now->reason != UC_BEYOND_EDGE) {
 		uc_note_passed(now);
+		if (now->facts.remote)
+			uc_remember_remote(skb);
 		return 1;
 	}
 	slot = bpf_map_lookup_elem(&flows, &now->place);
@@ -166,6 +170,8 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 		return 0;
 	uc_take_news(&slot->flow, annex, &now->segment, now->reason, &now->facts);
 	bpf_spin_unlock(&slot->lock);
+	if (now->facts.remote)
+		uc_remember_remote(skb);
 	ring = bpf_map_lookup_elem(&events, &now->place);
 	if (!ring)
 		return 0;

@@ -8,6 +8,7 @@
 #include <linux/bpf.h>
 
 #include "../../core/coupling/group.h"
+#include "../../core/distrust.h"
 #include "../../core/flow.h"
 #include "../../core/hooks.h"
 #include "../../core/reason.h"
@@ -96,6 +97,17 @@ struct uc_passed {
 #define UC_PORTS_MAX   2048
 #define UC_NUMBER_NONE 0
 #define UC_NUMBER_PAST (UC_PORTS_MAX + 1)
+
+/* Remote addresses that are remembered for each port: a power of two. */
+#define UC_REMOTES_KEPT 32
+
+/* What is remembered of a remote address: remotes.h. */
+struct uc_remote_slot {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	__u32 address[4]; /* as in uc_key */
+	struct uc_remote remote;
+};
 
 /* State of a port with a plan, by ifindex. */
 struct uc_port_state {

@@ -21,6 +21,7 @@
 /* How often the advertised window fell below the receiver's or returned, and one more time. */
 #define UC_SEEN_TURNS  0x1c000000
 #define UC_SEEN_A_TURN 0x04000000
+#define UC_SEEN_VERDICT 0x20000000 /* UC_TRIAL_VERDICT */
 #define UC_SEEN_FLOW   0x80000000 /* set in each fingerprint */
 /* In place of a fingerprint: events of this flow are not recorded. */
 #define UC_SEEN_BY_NOBODY 0x40000000
@@ -40,6 +41,8 @@ static __always_inline __u32 uc_fingerprint(const struct uc_flow *flow,
 
 	if (uc_is_closed(flow))
 		now |= UC_SEEN_CLOSED;
+	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
+		now |= UC_SEEN_VERDICT;
 	/* in loss recovery the guest's own TCP sets the window: no event */
 	if (flow->ca > UC_CA_CWR || (seen & UC_SEEN_TURNS) >= UC_TURNS_NOTED)
 		now |= seen & UC_SEEN_BELOW;
@@ -69,6 +72,7 @@ struct uc_facts {
 	__u32 beyond_bytes;
 	__u32 signal; /* of a cut: α, or the smoothed round-trip time */
 	__u32 agreed;
+	__u32 remote; /* enum uc_remote_news, if the segment has brought any */
 	__u8 closing;
 	__u8 syns;
 	__u8 opens; /* 1: a new flow; the ring's old events are another flow's */
@@ -87,6 +91,8 @@ static __always_inline __u32 uc_kinds_of_opening(__u32 was, __u32 now)
 	if (!was || (was & UC_SEEN_STAGE) > (now & UC_SEEN_STAGE) ||
 	    (was & UC_SEEN_SYNS) > (now & UC_SEEN_SYNS))
 		return UC_EVENT_OPENED;
+	if ((was ^ now) & now & UC_SEEN_CLOSED)
+		return UC_EVENT_CLOSED;
 	return (was ^ now) & UC_SEEN_SYNS ? UC_EVENT_SYN_AGAIN : UC_EVENT_NONE;
 }
 
@@ -110,6 +116,8 @@ static __always_inline __u32 uc_kinds_between(__u32 was, __u32 now)
 				    now & UC_SEEN_BELOW ? UC_EVENT_BELOW : UC_EVENT_RETURNED);
 	if (differs & UC_SEEN_SHARED)
 		kinds = uc_and_kind(kinds, UC_EVENT_SHARED);
+	if (differs & now & UC_SEEN_VERDICT)
+		kinds = uc_and_kind(kinds, UC_EVENT_WITHOUT_ECN);
 	if (differs & now & UC_SEEN_CLOSED)
 		kinds = uc_and_kind(kinds, UC_EVENT_CLOSED);
 	return kinds;
@@ -166,6 +174,10 @@ static __always_inline void uc_take_news(struct uc_flow *flow, const struct uc_a
 	}
 	if (reason == UC_BEYOND_EDGE)
 		facts->kinds = uc_and_kind(facts->kinds, UC_EVENT_GUARDED);
+	if ((was ^ now) & (UC_SEEN_STAGE | UC_SEEN_VERDICT | UC_SEEN_CLOSED))
+		facts->remote = uc_remote_news_of(flow);
+	if (facts->remote == UC_REMOTE_REFUSED)
+		facts->kinds = uc_and_kind(facts->kinds, UC_EVENT_WITHOUT_ECN);
 	if (facts->opens)
 		now &= ~(UC_SEEN_SHARED | UC_SEEN_TURNS);
 	else if ((was ^ now) & UC_SEEN_BELOW)

@@ -94,6 +94,7 @@ static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct
  * what becomes of the SYN. */
 static __always_inline enum uc_reason uc_ask_guest(struct uc_pending *now, enum uc_reason reason)
 {
+	const struct uc_asking *earlier = bpf_map_lookup_elem(&asked, &now->key);
 	struct uc_asking asking = {.tag = uc_tag(now->hash), .dscp = now->at.dscp};
 
 	if (reason != UC_TRANSLATED) {
@@ -101,6 +102,8 @@ static __always_inline enum uc_reason uc_ask_guest(struct uc_pending *now, enum 
 		return reason;
 	}
 	uc_pack_syn(&asking.syn, &now->segment);
+	if (earlier && earlier->tag == asking.tag)
+		uc_add_offers(&asking.syn, &earlier->syn);
 	if (!bpf_map_update_elem(&asked, &now->key, &asking, BPF_ANY))
 		return UC_TRANSLATED;
 	now->edit = uc_edit_none(&now->segment);

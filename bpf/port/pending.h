@@ -100,6 +100,7 @@ static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const
 	now->hash = known->hash;
 	now->place = known->place;
 	now->facts.cwnd = known->cwnd;
+	now->facts.remote = UC_REMOTE_NOTHING;
 	now->segment = *segment;
 	now->at = *at;
 	now->edit = *edit;
@@ -140,7 +141,7 @@ static __always_inline int uc_verdict(struct __sk_buff *skb, const struct uc_key
 /* Writes the edit in `pending`, and counts: what the port's program does without a tail call. */
 static __always_inline int uc_write_pending(struct __sk_buff *skb, const struct uc_pending *now)
 {
-	enum uc_reason reason = uc_counted_as(now->reason, &now->edit);
+	enum uc_reason reason = uc_counted_as(now->reason, &now->segment, &now->edit);
 
 	if (uc_write(skb, &now->at, &now->segment, &now->edit) ||
 	    (now->edit.removed && uc_remove_offers(skb, &now->at, now->edit.removed)))

@@ -55,7 +55,8 @@ static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
  * Returns UC_NO_HANDSHAKE if the flow is unknown. */
 static __always_inline enum uc_reason
 uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_segment *segment,
-		  __u64 now_ns, struct uc_edit *edit, __u8 *left, struct uc_known *known)
+		  const struct uc_offsets *at, __u64 now_ns, struct uc_edit *edit, __u8 *left,
+		  struct uc_known *known)
 {
 	enum uc_reason reason;
 	struct uc_annex *annex;
@@ -68,6 +69,9 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 	if (!slot)
 		return UC_NO_HANDSHAKE;
 	uc_look(skb, slot, segment, now_ns);
+	uc_read_sack(skb, at, &slot->flow, segment);
+	uc_merge(segment->options, now_ns);
+	uc_merge(segment->mss_bytes, now_ns);
 	annex_place = uc_annex_place(slot, known->place);
 	annex = uc_annex_at(annex_place);
 	if (!annex || !uc_lock_both(slot, key, known->place, annex_place))
@@ -116,8 +120,8 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 			reason = UC_NO_POLICY;
 			left = UC_LEFT_OPENING;
 		} else {
-			reason = uc_port_translate(skb, &key, &segment, now_ns, &edit, &left,
-						   &known);
+			reason = uc_port_translate(skb, &key, &segment, &at, now_ns, &edit,
+						   &left, &known);
 			if (known.number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
 			    uc_is_strict_port(key.ifindex))
 				left = UC_LEFT_OPENING;

@@ -16,6 +16,7 @@
 
 #include "layout.h"
 #include "pending.h"
+#include "remotes.h"
 
 struct uc_plan_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -183,6 +184,9 @@ __attribute__((noinline)) int uc_find_rule(struct __sk_buff *skb)
 	/* once more is enough: the next change of plans waits for this program */
 	if (found == UC_NO_PAGE)
 		found = uc_find_in_plan(skb);
+	if (uc_law_has(how->policy.law, UC_WANTS_ECN) && !uc_observes(&how->policy) &&
+	    uc_is_remote_distrusted(skb))
+		how->policy.modes |= UC_MODE_NO_ECT;
 	return found == 1;
 }
 

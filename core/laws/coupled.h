@@ -143,7 +143,7 @@ static __always_inline __u32 uc_coupled_lost_age_us(const struct uc_flow *flow, 
 
 	if (state < UC_CCC_LOSS)
 		return 0;
-	age_us += uc_since_ns(now_ns, flow->sent_ns) / 1000;
+	age_us += uc_idle_us(flow, now_ns);
 	return age_us < UC_RFC_RTO_MAX_US ? age_us : UC_RFC_RTO_MAX_US;
 }
 

@@ -191,7 +191,7 @@ static __always_inline void uc_delay_judge(struct uc_flow *flow, struct uc_annex
 {
 	__u8 open = uc_undo_is_open(flow);
 
-	if (uc_undo_judge(flow, ack->acked_bytes, ack->duplicate, ack->ece))
+	if (uc_undo_judge(flow, ack->acked_bytes, ack->ece))
 		uc_delay_undo(flow);
 	else if (open && !uc_undo_is_open(flow))
 		uc_delay_forget(flow, annex);

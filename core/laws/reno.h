@@ -45,7 +45,7 @@ static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack
 	__u8 in_timeout = flow->ca == UC_CA_LOSS;
 	struct uc_ack rest = *ack;
 
-	if (uc_undo_judge(flow, ack->acked_bytes, ack->duplicate, ack->ece)) {
+	if (uc_undo_judge(flow, ack->acked_bytes, ack->ece)) {
 		uc_rfc_undo(flow, ack->acked_bytes);
 		return;
 	}
@@ -68,7 +68,7 @@ static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_a
 	__u8 recovering = flow->ca == UC_CA_RECOVERY;
 	struct uc_ack rest = *ack;
 
-	if (uc_undo_judge(flow, ack->acked_bytes, ack->duplicate, ack->ece))
+	if (uc_undo_judge(flow, ack->acked_bytes, ack->ece))
 		uc_linux_undo(flow);
 	if (ack->acked_bytes)
 		uc_linux_end_reduction(flow);

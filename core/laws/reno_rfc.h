@@ -78,8 +78,9 @@ static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 	reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
 	reno->recover = flow->snd_nxt - 1;
 	reno->reduced_seq = flow->snd_nxt;
-	/* step 3: the three segments that have left the network */
-	reno->cwnd = reno->ssthresh + UC_DUP_ACKS * flow->mss_bytes;
+	/* step 3: the segments that have left the network, three unless a guest with SACK needs
+	 * fewer reports of a hole (RFC 6675 §5 step 4.1) */
+	reno->cwnd = reno->ssthresh + uc_min(flow->dup_acks, UC_DUP_ACKS) * flow->mss_bytes;
 	reno->acked = 0;
 	flow->ca = UC_CA_RECOVERY;
 	flow->bits &= ~UC_FLOW_RESENT;     /* in the repair before */
@@ -170,15 +171,20 @@ static __always_inline void uc_rfc_sent(struct uc_flow *flow, struct uc_annex *a
 	__u8 timer =
 		sent == UC_SENT_TIMEOUT || (sent == UC_SENT_FAST && !(flow->bits & UC_FLOW_SACK));
 
-	if (timer)
+	if (timer) {
 		uc_rfc_timeout(flow, annex);
-	/* the guest repairs: RFC 5682 §2.1 steps 2a and 3a */
-	else if (sent == UC_SENT_AGAIN)
+	} else if (sent == UC_SENT_FAST && uc_after(flow->snd_una - 1, flow->reno.recover)) {
+		uc_rfc_enter_recovery(flow);
+		flow->bits |= UC_FLOW_RESENT; /* by this segment */
+	} else if (sent == UC_SENT_AGAIN) {
+		/* the guest repairs: RFC 5682 §2.1 steps 2a and 3a */
 		uc_undo_close(flow);
-	/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window */
-	else if (sent == UC_SENT_NEW && idle_us > uc_rfc_rto_us(flow))
+	} else if (sent == UC_SENT_NEW && idle_us > uc_rfc_rto_us(flow)) {
+		/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window
+		 */
 		flow->reno.cwnd = uc_min(flow->reno.cwnd,
 					 flow->policy.initial_window_segments * flow->mss_bytes);
+	}
 }
 
 static __always_inline void uc_rfc_cut(struct uc_flow *flow, __u32 ssthresh)

@@ -16,6 +16,7 @@ mod law_file;
 mod loaded;
 pub mod parameter;
 mod reason;
+pub mod remote;
 pub mod rule;
 #[cfg(feature = "loaded")]
 mod running;
@@ -53,16 +54,19 @@ pub mod consts {
         UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_IDLE_UNACKED_NS as IDLE_UNACKED_NS,
         UC_INFINITE_SSTHRESH as INFINITE_SSTHRESH, UC_LAW_COUPLED as LAW_COUPLED,
         UC_LAW_DCTCP as LAW_DCTCP, UC_LAW_DELAY as LAW_DELAY, UC_LAW_ECN as LAW_ECN,
-        UC_LAW_PASS as LAW_PASS, UC_MODE_OBSERVE as MODE_OBSERVE, UC_MODE_STRICT as MODE_STRICT,
-        UC_MSS_MIN_BYTES as MSS_MIN_BYTES, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
-        UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
-        UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
-        UC_OPT_WSCALE as OPT_WSCALE, UC_PROFILE_LINUX as PROFILE_LINUX,
-        UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH, UC_RST as RST, UC_SYN as SYN,
-        UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT, UC_TO_GUEST as TO_GUEST,
-        UC_TRANSLATING as TRANSLATING, UC_WITHHELD_ANY as WITHHELD_ANY,
-        UC_WITHHELD_SACK as WITHHELD_SACK, UC_WITHHELD_SHIFT as WITHHELD_SHIFT,
-        UC_WITHHELD_TIMESTAMPS as WITHHELD_TIMESTAMPS, UC_WITHHELD_WSCALE as WITHHELD_WSCALE,
+        UC_LAW_PASS as LAW_PASS, UC_LOST_DOUBT as LOST_DOUBT, UC_LOST_ONCE as LOST_ONCE,
+        UC_MODE_NO_ECT as MODE_NO_ECT, UC_MODE_OBSERVE as MODE_OBSERVE,
+        UC_MODE_STRICT as MODE_STRICT, UC_MSS_MIN_BYTES as MSS_MIN_BYTES, UC_NOT_ECT as NOT_ECT,
+        UC_OPT_AE as OPT_AE, UC_OPT_BROKEN as OPT_BROKEN, UC_OPT_MPTCP as OPT_MPTCP,
+        UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK, UC_OPT_SIGNED as OPT_SIGNED,
+        UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS, UC_OPT_WSCALE as OPT_WSCALE,
+        UC_PROFILE_LINUX as PROFILE_LINUX, UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH,
+        UC_RST as RST, UC_SYN as SYN, UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT,
+        UC_TO_GUEST as TO_GUEST, UC_TRANSLATING as TRANSLATING, UC_TRIAL_LOST as TRIAL_LOST,
+        UC_TRIAL_MARKED as TRIAL_MARKED, UC_TRIAL_VERDICT as TRIAL_VERDICT,
+        UC_WITHHELD_ANY as WITHHELD_ANY, UC_WITHHELD_SACK as WITHHELD_SACK,
+        UC_WITHHELD_SHIFT as WITHHELD_SHIFT, UC_WITHHELD_TIMESTAMPS as WITHHELD_TIMESTAMPS,
+        UC_WITHHELD_WSCALE as WITHHELD_WSCALE,
     };
 }
 
@@ -91,6 +95,32 @@ impl Policy {
         }
         policy
     }
+}
+
+/// Stores in a segment to the guest, whose ACK number is set, what its SACK blocks report: of each
+/// the first sequence number and the one behind the last, in the order of the option.
+pub fn set_sack(segment: &mut Segment, blocks: &[(u32, u32)]) {
+    let block = |at: usize| blocks.get(at).copied().unwrap_or_default();
+    let sack = sys::uc_sack {
+        left: block(0).0,
+        right: block(0).1,
+        next_left: block(1).0,
+        next_right: block(1).1,
+    };
+    // SAFETY: both pointers are valid for the call and the C side keeps neither.
+    unsafe { sys::uc_shim_set_sack(segment, &sack) };
+}
+
+/// Adds to a SYN that is stored what an earlier one of the same number has offered.
+pub(crate) fn add_offers(syn: &mut Segment, earlier: &Segment) {
+    if syn.seq != earlier.seq {
+        return;
+    }
+    let all = consts::OPT_WSCALE | consts::OPT_SACK | consts::OPT_TIMESTAMPS;
+    if u32::from(syn.options) & consts::OPT_WSCALE == 0 {
+        syn.wscale = earlier.wscale;
+    }
+    syn.options |= earlier.options & all as u8;
 }
 
 /// Returns the edit that changes nothing.

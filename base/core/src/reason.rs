@@ -24,7 +24,7 @@ impl Reason {
     pub const SIGNED: Reason = Reason(sys::UC_SIGNED);
     /// The connection is Multipath TCP.
     pub const MPTCP: Reason = Reason(sys::UC_MPTCP);
-    /// One unit of the peer's window is more than a segment.
+    /// The flow's windows can't be written: the port only echoes its marks.
     pub const COARSE_WINDOW: Reason = Reason(sys::UC_COARSE_WINDOW);
     /// The flow table had no free place.
     pub const TABLE_FULL: Reason = Reason(sys::UC_TABLE_FULL);
@@ -32,7 +32,11 @@ impl Reason {
     pub const BEYOND_EDGE: Reason = Reason(sys::UC_BEYOND_EDGE);
     /// The segment is translated; the port had missed others of its flow.
     pub const RESYNCED: Reason = Reason(sys::UC_RESYNCED);
-    /// Strict mode removed an offer from the SYN or SYN-ACK.
+    /// The peer's SYN offers `AccECN`; the host agrees to classic ECN.
+    pub const ACCURATE_ECN: Reason = Reason(sys::UC_ACCURATE_ECN);
+    /// Flows of the remote address go without ECN, since others have lost by it.
+    pub const ECN_AVOIDED: Reason = Reason(sys::UC_ECN_AVOIDED);
+    /// An offer was removed from the SYN or SYN-ACK.
     pub const DOWNGRADED: Reason = Reason(sys::UC_DOWNGRADED);
     /// Strict mode holds the flow by drops.
     pub const HELD: Reason = Reason(sys::UC_HELD);
@@ -65,14 +69,11 @@ impl Reason {
         Reason(unsafe { sys::uc_shim_verdict_of(1, sys::UC_FROM_GUEST as u8, self.0) })
     }
 
-    /// Returns the reason that a packet with this edit is counted by.
+    /// Returns the reason that a segment with this edit is counted by.
     #[must_use]
-    pub fn counted(self, edit: &crate::Edit) -> Reason {
-        let untranslatable = sys::UC_OPT_AE | sys::UC_OPT_MPTCP;
-        if self == Reason::TRANSLATED && u32::from(edit.removed) & untranslatable != 0 {
-            return Reason::DOWNGRADED;
-        }
-        self
+    pub fn counted(self, segment: &crate::Segment, edit: &crate::Edit) -> Reason {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        Reason(unsafe { sys::uc_shim_counted_as(self.0, segment, edit) })
     }
 
     /// Returns whether the law decides about the packet: it is translated, or strict mode holds it.
@@ -81,6 +82,7 @@ impl Reason {
             Reason::TRANSLATED,
             Reason::RESYNCED,
             Reason::DOWNGRADED,
+            Reason::ACCURATE_ECN,
             Reason::HELD,
         ]
         .contains(&self)

@@ -38,6 +38,12 @@ void uc_shim_report(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *r
 void uc_shim_tell_share(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
 			const struct uc_ccc_answer *answer, struct uc_edit *edit);
 int uc_shim_forgets(__u32 reason);
+__u32 uc_shim_remote_news_of(const struct uc_whole *flow);
+void uc_shim_remember(struct uc_remote *remote, const struct uc_whole *flow, __u64 now_ns);
+__u8 uc_shim_is_distrusted(const struct uc_remote *remote, __u64 now_ns);
+__u32 uc_shim_counted_as(__u32 reason, const struct uc_segment *segment,
+			 const struct uc_edit *edit);
+void uc_shim_set_sack(struct uc_segment *segment, const struct uc_sack *sack);
 int uc_shim_drops(__u32 reason);
 const char *uc_shim_reason_label(__u32 reason);
 const char *uc_shim_reason_meaning(__u32 reason);
@@ -134,6 +140,31 @@ void uc_shim_tell_share(struct uc_whole *flow, const struct uc_segment *segment,
 			const struct uc_ccc_answer *answer, struct uc_edit *edit)
 {
 	uc_tell_share(&flow->flow, &flow->annex, segment, awaits, answer, edit);
+}
+
+void uc_shim_set_sack(struct uc_segment *segment, const struct uc_sack *sack)
+{
+	uc_set_sack_mark(segment, uc_sack_mark(sack, segment->ack));
+}
+
+__u32 uc_shim_remote_news_of(const struct uc_whole *flow)
+{
+	return uc_remote_news_of(&flow->flow);
+}
+
+void uc_shim_remember(struct uc_remote *remote, const struct uc_whole *flow, __u64 now_ns)
+{
+	uc_remember(remote, uc_remote_news_of(&flow->flow), now_ns);
+}
+
+__u8 uc_shim_is_distrusted(const struct uc_remote *remote, __u64 now_ns)
+{
+	return uc_is_distrusted(remote, now_ns);
+}
+
+__u32 uc_shim_counted_as(__u32 reason, const struct uc_segment *segment, const struct uc_edit *edit)
+{
+	return uc_counted_as(reason, segment, edit);
 }
 
 int uc_shim_forgets(__u32 reason)

@@ -2,6 +2,7 @@
 //! `bpf/port/port.bpf.c` without a packet.
 
 use crate::coupling::{Answer, Report};
+use crate::remote::{self, Remote};
 use crate::{Compiled, Core, Edit, Flow, Policy, Reason, Segment};
 
 /// Carries a flow's report to its group and returns the group's answer; without a report, the flow
@@ -18,6 +19,8 @@ pub struct Slot<C = Compiled> {
     flow: Option<Flow>,
     /// The peer's SYN that the guest has not answered: it opens no flow before that.
     asked: Option<Segment>,
+    /// What is remembered of the flow's remote address.
+    remote: Remote,
 }
 
 impl Slot {
@@ -36,6 +39,7 @@ impl<C: Core> Slot<C> {
             share: 0,
             flow: None,
             asked: None,
+            remote: Remote::default(),
         }
     }
 
@@ -63,15 +67,35 @@ impl<C: Core> Slot<C> {
     /// Passes a segment to the core, keeps or forgets the flow by the reason, and returns the reason
     /// with the edit to write. Asks `share` where the segment's window is the group's to give.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
-        if crate::is_syn(segment) {
+        let before = self.flow().and_then(remote::news);
+        let passed = if crate::is_syn(segment) {
             self.open(segment, now_ns)
         } else {
             self.translate(segment, now_ns, share)
+        };
+        if let Some(flow) = &self.flow
+            && remote::news(flow) != before
+        {
+            self.remote.remember(flow, now_ns);
         }
+        passed
+    }
+
+    /// Removes the flow, after which its remote address is remembered.
+    fn forget(&mut self, now_ns: u64) {
+        if let Some(flow) = self.flow.take() {
+            self.remote.remember(&flow, now_ns);
+        }
+    }
+
+    /// Returns the policy of a flow that begins now.
+    fn policy(&self, now_ns: u64) -> Policy {
+        self.remote.policy(&self.policy, now_ns)
     }
 
     /// A SYN: enters the flow, if there is to be one; the peer's is stored for the guest's answer.
     fn open(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        let policy = self.policy(now_ns);
         let agreed = |flow: &Flow| u32::from(flow.stage) == crate::consts::TRANSLATING;
         self.flow
             .take_if(|flow| agreed(flow) && crate::is_stale(flow, now_ns));
@@ -81,19 +105,21 @@ impl<C: Core> Slot<C> {
         // the guest's own SYN, behind one of the peer that it has not answered
         let asked = self.asked.filter(|_| !is_peers && !was_there);
         let met = asked.is_some_and(|syn| {
-            let begun = self.core.open(&mut flow, &self.policy, &syn, now_ns);
+            let begun = self.core.open(&mut flow, &policy, &syn, now_ns);
             begun.0 == Reason::TRANSLATED
         });
         // now, since it decides where a SYN is stored
         if met {
             flow.share = self.share;
         }
-        let (reason, edit) = self.core.open(&mut flow, &self.policy, segment, now_ns);
-        if !reason.drops() {
-            self.asked = None;
-        }
+        let (reason, edit) = self.core.open(&mut flow, &policy, segment, now_ns);
+        let earlier = self.asked.take_if(|_| !reason.drops());
         if reason == Reason::TRANSLATED && is_peers && !was_there {
-            self.asked = Some(*segment);
+            let mut syn = *segment;
+            if let Some(earlier) = earlier {
+                crate::add_offers(&mut syn, &earlier);
+            }
+            self.asked = Some(syn);
         } else if reason == Reason::TRANSLATED || met && reason == Reason::NO_HANDSHAKE {
             flow.share = self.share;
             self.flow = Some(flow);
@@ -111,9 +137,9 @@ impl<C: Core> Slot<C> {
             return nothing;
         };
         let mut flow = Flow::default();
-        let (reason, edit) = self
-            .core
-            .open_asked(&mut flow, &self.policy, &syn, answer, now_ns);
+        let (reason, edit) =
+            self.core
+                .open_asked(&mut flow, &self.policy(now_ns), &syn, answer, now_ns);
         if reason != Reason::NO_HANDSHAKE {
             self.asked = None;
         }
@@ -125,6 +151,7 @@ impl<C: Core> Slot<C> {
     }
 
     fn translate(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
+        let policy = self.policy(now_ns);
         let Some(flow) = &mut self.flow else {
             return match self.answered(segment, now_ns) {
                 (Reason::NO_HANDSHAKE, _) => self.adopt(segment, now_ns),
@@ -132,12 +159,12 @@ impl<C: Core> Slot<C> {
             };
         };
         if crate::is_answer(segment) {
-            let (reason, edit) = self.core.reopen(flow, &self.policy, segment, now_ns);
+            let (reason, edit) = self.core.reopen(flow, &policy, segment, now_ns);
             if reason == Reason::TRANSLATED {
                 flow.share = self.share;
             } else if reason.forgets() || reason.drops() {
                 if reason.forgets() {
-                    self.flow = None;
+                    self.forget(now_ns);
                 }
                 return (reason, edit);
             }
@@ -151,7 +178,7 @@ impl<C: Core> Slot<C> {
                 .tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
         }
         if reason.forgets() {
-            self.flow = None;
+            self.forget(now_ns);
         }
         (reason, edit)
     }
@@ -159,7 +186,9 @@ impl<C: Core> Slot<C> {
     /// A segment of an unknown flow: a strict policy enters it.
     fn adopt(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
         let mut flow = Flow::default();
-        let (reason, edit) = self.core.adopt(&mut flow, &self.policy, segment, now_ns);
+        let (reason, edit) = self
+            .core
+            .adopt(&mut flow, &self.policy(now_ns), segment, now_ns);
         if reason == Reason::HELD {
             flow.share = self.share;
             self.flow = Some(flow);

@@ -280,6 +280,7 @@ fn the_minimum_window_is_policys_in_both_profiles() {
                 // keep the window filled and every ACK marked
                 let window = guest.window() / MSS;
                 guest.send(window.saturating_sub(guest.flight()));
+                guest.wait_ms(1); // in a queue
                 guest.ack_ece(guest.flight().max(1).min(window));
             }
             let least = u32::from(minimum) * MSS;
@@ -334,6 +335,7 @@ fn toward_a_classic_receiver_every_new_segment_carries_cwr_and_no_retransmission
         for _ in 0..10 {
             assert_eq!(guest.send(1).flags & cwr, expected);
         }
+        guest.ack(1); // what is ECT arrives
         guest.duplicate(3);
         let again = guest.retransmit();
         assert_eq!(again.flags & cwr, 0);

@@ -167,12 +167,11 @@ fn guest_that_uses_the_slack_has_no_more_in_flight_than_the_laws_window() {
 
 /// The time since data of the guest last passed the port.
 fn paused_us(flow: &Flow, now_ns: u64) -> u64 {
-    let since_ns = if flow.sent_ns == 0 {
-        flow.seen_ns
-    } else {
-        flow.sent_ns
-    };
-    now_ns.saturating_sub(since_ns) / 1_000
+    if flow.sent_tick == 0 {
+        return now_ns.saturating_sub(flow.seen_ns) / 1_000;
+    }
+    // ticks of 1,024 ns
+    u64::from(((now_ns >> 10) as u32).wrapping_sub(flow.sent_tick)) * 1_024 / 1_000
 }
 
 /// The pause after which the port takes it that it has missed ACKs: RFC 6298's timeout with Linux's

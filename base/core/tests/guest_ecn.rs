@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::flows::plan::Oddity;
-use crate::flows::{Event, Home, Plan, TO_GUEST, flag, for_all, plans, walk};
+use crate::flows::{Event, FROM_GUEST, Home, Plan, TO_GUEST, flag, for_all, plans, walk};
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::{Reason, consts};
 
@@ -62,17 +62,46 @@ fn law_6_a_guest_that_is_translated_whatever_it_speaks_sees_no_offer() {
 }
 
 #[test]
-fn accurate_ecn_is_left_alone_by_either_policy() {
+fn a_guests_accurate_ecn_is_left_alone_by_either_policy() {
     for_all(1000, &plans(10, false), |mut plan| {
-        for oddity in [Oddity::GuestAccurateEcn, Oddity::PeerAccurateEcn] {
-            plan.setup.oddity = oddity;
-            let events = play(&plan);
-            let is_syn = |event: &&Event| uc_core::is_syn(&event.segment);
-            for event in events.iter().filter(is_syn) {
-                if u32::from(event.segment.options) & consts::OPT_AE != 0 {
-                    let untouched = uc_core::no_edit(&event.segment);
-                    prop_assert_eq!(event.passed.edit, untouched, "{:?}", event);
-                }
+        plan.setup.oddity = Oddity::GuestAccurateEcn;
+        let events = play(&plan);
+        let guests = |event: &&Event| event.segment.direction == FROM_GUEST && event.has(flag::SYN);
+        for event in events.iter().filter(guests) {
+            let untouched = uc_core::no_edit(&event.segment);
+            prop_assert_eq!(event.passed.edit, untouched, "{:?}", event);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_peers_offer_of_accurate_ecn_is_answered_by_classic_ecn() {
+    for_all(1000, &plans(10, false), |mut plan| {
+        plan.setup.oddity = Oddity::PeerAccurateEcn;
+        plan.setup.guest_opens = false;
+        let hides = plan.setup.treatment.strips_ecn;
+        let agrees = plan.setup.law.wants_ecn() && !plan.setup.is_coarse();
+        for event in &play(&plan) {
+            let (segment, edit) = (&event.segment, &event.passed.edit);
+            if uc_core::is_syn(segment)
+                && segment.direction == TO_GUEST
+                && event.passed.reason == Reason::TRANSLATED
+            {
+                let removed = if hides { consts::OPT_AE as u8 } else { 0 };
+                prop_assert_eq!(edit.removed, removed, "{:?}", event);
+                let seen = edit.flags & (flag::ECE | flag::CWR) != 0;
+                prop_assert_eq!(seen, !hides, "{:?}", event);
+                let counted = event.passed.reason.counted(segment, edit);
+                let expected = if hides {
+                    Reason::DOWNGRADED
+                } else {
+                    Reason::ACCURATE_ECN
+                };
+                prop_assert_eq!(counted, expected, "{:?}", event);
+            } else if uc_core::is_answer(segment) && segment.direction == FROM_GUEST {
+                let answered = edit.flags & (flag::ECE | flag::CWR) == flag::ECE;
+                prop_assert_eq!(answered, agrees, "{:?}", event);
             }
         }
         Ok(())

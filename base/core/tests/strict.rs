@@ -19,7 +19,7 @@ fn strict() -> Policy {
 
 fn label(port: &mut Port, segment: &Segment) -> &'static str {
     let (reason, edit) = port.pass(segment);
-    reason.counted(&edit).label()
+    reason.counted(segment, &edit).label()
 }
 
 /// Returns what stays of a SYN's or SYN-ACK's options, and its flags.
@@ -50,7 +50,7 @@ fn accurate_ecn_and_mptcp_are_removed_from_the_guests_syn_and_the_flow_is_transl
         ] {
             let mut port = Port::new(strict_of(law));
             let (reason, edit) = port.pass(&odd);
-            assert_eq!(reason.counted(&edit).label(), counted);
+            assert_eq!(reason.counted(&odd, &edit).label(), counted);
             assert_eq!(plain(&odd, &edit), (consts::OPT_MSS as u8, SYN | asks));
             let (reason, edit) = port.pass(&answer(TO_GUEST, IRS, ISS));
             assert_eq!((reason, edit.flags), (Reason::TRANSLATED, SYN | ACK));
@@ -74,7 +74,7 @@ fn accurate_ecn_and_mptcp_are_removed_from_the_peers_syn_before_the_guest_sees_i
         )
     };
     let (reason, edit) = port.pass(&agrees);
-    assert_eq!(reason.counted(&edit), Reason::DOWNGRADED);
+    assert_eq!(reason.counted(&agrees, &edit), Reason::DOWNGRADED);
     assert_eq!(
         plain(&agrees, &edit),
         (consts::OPT_MSS as u8, SYN | ACK | ECE)

@@ -85,9 +85,8 @@ fn a_duplicate_ack_or_ece_leaves_the_reduction() {
     assert_eq!(guest.ssthresh(), 5);
     let mut guest = linux(true);
     guest.send(10);
-    guest.duplicate(1); // before the timer fired
-    guest.flow.dup_acks = 1;
     guest.flow.bits &= !consts::FLOW_SACK;
+    guest.duplicate(1); // before the timer fired
     guest.retransmit();
     guest.ack(1);
     guest.ack(1);

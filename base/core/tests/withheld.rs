@@ -107,5 +107,5 @@ fn an_offer_removed_by_policy_is_no_downgrade() {
     let mut port = Port::new(policy(ALL));
     let opening = full(syn(FROM_GUEST, ISS));
     let (reason, edit) = port.pass(&opening);
-    assert_eq!(reason.counted(&edit), Reason::TRANSLATED);
+    assert_eq!(reason.counted(&opening, &edit), Reason::TRANSLATED);
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use libbpf_rs::{MapCore, MapFlags};
 use uc_core::Reason;
+use uc_core::remote::News;
 
 use crate::bytes::read;
 use crate::error::PortError;
@@ -110,6 +111,11 @@ pub enum EventKind {
     },
     /// The connection ended.
     Closed(Closing),
+    /// The flow, or those after it to the same remote address, go on without ECN.
+    WithoutEcn {
+        /// What the flow has shown of the address; `None` if it began so.
+        shown: Option<News>,
+    },
 }
 
 impl EventKind {
@@ -128,6 +134,7 @@ impl EventKind {
             EventKind::Shared { .. } => "shared",
             EventKind::Guarded { .. } => "guarded",
             EventKind::Closed(_) => "closed",
+            EventKind::WithoutEcn { .. } => "without_ecn",
         }
     }
 }
@@ -195,6 +202,9 @@ fn event(raw: &layout::uc_event) -> Option<Event> {
             beyond_bytes: raw.value,
         },
         layout::UC_EVENT_CLOSED => EventKind::Closed(closing(raw.value)),
+        layout::UC_EVENT_WITHOUT_ECN => EventKind::WithoutEcn {
+            shown: News::of(raw.value),
+        },
         _ => return None,
     };
     Some(Event {

@@ -40,6 +40,7 @@ maps!(
     ports,
     counts,
     hooks,
+    remotes,
     plan,
     plan_a,
     plan_b,

@@ -137,7 +137,7 @@ impl<'a> Arms<'a> {
         let expected = match (&reading, &passed) {
             (Err(label), _) if strict && hides_tcp(bytes) => reason(label).strict(),
             (Err(label), _) => reason(label),
-            (_, Some(passed)) => passed.reason.counted(&passed.edit),
+            (Ok(reading), Some(passed)) => passed.reason.counted(&reading.segment, &passed.edit),
             _ => unreachable!("a reading has an answer"),
         };
         let verdict = if expected.drops() { SHOT } else { NEXT };
@@ -221,7 +221,7 @@ fn timeless(flow: &Flow) -> Flow {
     } else {
         flow.policy.target_range_us = 0;
     }
-    (flow.seen_ns, flow.timed_ns, flow.sent_ns) = (0, 0, 0);
+    (flow.seen_ns, flow.timed_tick, flow.sent_tick) = (0, 0, 0);
     (flow.srtt_us, flow.rttvar_us, flow.seen) = (0, 0, 0);
     flow
 }

@@ -94,6 +94,7 @@ impl Peer {
         }
         self.unacknowledged = None;
         let mut answer = self.answer();
+        self.report(&mut answer, segment.seq);
         if early && before {
             answer.flags |= ECE;
         }
@@ -104,6 +105,13 @@ impl Peer {
     pub fn wake(&mut self, tick: u64) -> Option<Segment> {
         self.unacknowledged.take_if(|due| *due <= tick)?;
         Some(self.answer())
+    }
+
+    /// Reports data behind a gap by SACK blocks: first the one that holds `seq` (RFC 2018 §4).
+    fn report(&self, answer: &mut Segment, seq: u32) {
+        let mut blocks = self.beyond.clone();
+        blocks.sort_by_key(|&(from, to)| after(from, seq) || !after(to, seq));
+        uc_core::set_sack(answer, &blocks);
     }
 
     fn greet(&mut self, segment: &Segment) -> Option<Segment> {

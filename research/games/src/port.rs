@@ -112,7 +112,7 @@ impl Cores {
             }
             Some(group.update(tenant, member, report, now_ns))
         });
-        counts[reason.counted(&edit).code() as usize] += 1;
+        counts[reason.counted(segment, &edit).code() as usize] += 1;
         let edited = Segment {
             window: edit.window,
             flags: edit.flags,

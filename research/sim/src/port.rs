@@ -125,20 +125,22 @@ impl<C: Core> Port<C> {
         share: Share<'_>,
     ) -> Reason {
         let before = self.slot.flow().map(Noted::of);
-        let (reason, edit) = self.slot.pass(&parse(segment, direction), now.0, share);
+        let parsed = parse(segment, direction);
+        let (reason, edit) = self.slot.pass(&parsed, now.0, share);
         if let (Some(before), Some(flow)) = (before, self.slot.flow()) {
             self.events.note(now, before, flow, reason);
         }
         write(segment, &edit);
-        if let Some(count) = self.counts.get_mut(reason.counted(&edit).code() as usize) {
+        let counted = reason.counted(&parsed, &edit).code() as usize;
+        if let Some(count) = self.counts.get_mut(counted) {
             *count += 1;
         }
         reason
     }
 }
 
-/// Converts a segment to the core's form; options count on SYN and SYN-ACK only, as in
-/// `bpf/packet.h`.
+/// Converts a segment to the core's form, as `bpf/packet.h` does: of a SYN or SYN-ACK the offers
+/// count, of another segment to the guest the SACK blocks.
 pub(crate) fn parse(segment: &Segment, direction: u32) -> uc_core::Segment {
     let mut parsed = uc_core::Segment {
         seq: segment.seq,
@@ -153,6 +155,8 @@ pub(crate) fn parse(segment: &Segment, direction: u32) -> uc_core::Segment {
     };
     if segment.has(flags::SYN) {
         parse_options(segment, &mut parsed);
+    } else if direction == consts::TO_GUEST {
+        uc_core::set_sack(&mut parsed, segment.options.sack.as_slice());
     }
     parsed
 }

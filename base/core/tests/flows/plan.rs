@@ -147,10 +147,12 @@ impl Setup {
 
     /// Has a translated flow ECN on the network?
     pub fn has_ecn(&self) -> bool {
-        let refused = matches!(
-            self.oddity,
-            Oddity::PeerRefuses | Oddity::PeerReflects | Oddity::PeerAccurateEcn
-        );
+        let refused = match self.oddity {
+            Oddity::PeerRefuses | Oddity::PeerReflects => true,
+            // a peer's SYN offers classic ECN, too
+            Oddity::PeerAccurateEcn => self.guest_opens,
+            _ => false,
+        };
         self.law.wants_ecn() && !refused
     }
 
@@ -211,9 +213,15 @@ pub enum Step {
         ecn: u8,
         cwr: bool,
     },
+    /// ACKs of the same number, which report data behind a hole where SACK is agreed.
     Duplicates {
         times: u8,
         ece: bool,
+        /// The last of them repeats the report before it.
+        stale: bool,
+        /// By how much each enlarges the window field.
+        grows: u16,
+        payload: u16,
     },
     /// An ACK overtaken by later ones.
     OldAck {
@@ -411,8 +419,18 @@ fn steps(garbage: bool) -> impl Strategy<Value = Step> {
         8 => (prop_oneof![3 => Just(0u8), 1 => 0u8..12], 1u8..4)
             .prop_map(|(skip, segments)| Step::Retransmit { skip, segments }),
         35 => acks(),
-        12 => (1u8..6, proptest::bool::weighted(0.2))
-            .prop_map(|(times, ece)| Step::Duplicates { times, ece }),
+        12 => (
+            (1u8..6, proptest::bool::weighted(0.2), proptest::bool::weighted(0.3)),
+            prop_oneof![3 => Just(0u16), 1 => 1u16..9_000],
+            prop_oneof![3 => Just(0u16), 1 => 1u16..1_400],
+        )
+            .prop_map(|((times, ece, stale), grows, payload)| Step::Duplicates {
+                times,
+                ece,
+                stale,
+                grows,
+                payload,
+            }),
         2 => (1u32..100_000).prop_map(|bytes_back| Step::OldAck { bytes_back }),
         5 => any::<u16>().prop_map(|window| Step::GuestAck { window }),
         1 => (1u16..1500).prop_map(|payload_bytes| Step::PathMtu { payload_bytes }),

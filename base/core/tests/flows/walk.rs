@@ -55,6 +55,8 @@ struct Walk<'a> {
     given_bytes: u32,
     wscale: u8,
     mss: u16,
+    /// Number of reports of data behind a hole.
+    news: u16,
     guest_fin: bool,
     peer_fin: bool,
     orderly: bool,
@@ -81,6 +83,7 @@ pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<E
         given_bytes: 0,
         wscale: setup.scale(),
         mss: setup.mss(),
+        news: 0,
         guest_fin: false,
         peer_fin: false,
         orderly: true,
@@ -269,13 +272,7 @@ impl Walk<'_> {
             } => self.send(*segments, *runt, *gso, *obey),
             Step::Retransmit { skip, segments } => self.retransmit(*skip, *segments),
             Step::Ack { .. } => self.ack(step),
-            Step::Duplicates { times, ece } => {
-                for _ in 0..*times {
-                    let mut segment = self.ack_segment(0);
-                    segment.flags |= if *ece { flag::ECE } else { 0 };
-                    self.emit(segment);
-                }
-            }
+            Step::Duplicates { .. } => self.duplicates(step),
             Step::OldAck { bytes_back } => {
                 let mut segment = self.ack_segment(0);
                 segment.ack = segment.ack.wrapping_sub(*bytes_back);
@@ -404,6 +401,39 @@ impl Walk<'_> {
         self.emit(segment);
         self.una = self.una.wrapping_add(acked);
         self.peer_nxt = self.peer_nxt.wrapping_add(u32::from(payload));
+    }
+
+    fn duplicates(&mut self, step: &Step) {
+        let Step::Duplicates {
+            times,
+            ece,
+            stale,
+            grows,
+            payload,
+        } = step
+        else {
+            return;
+        };
+        for at in 1..=*times {
+            self.peer_window = self.peer_window.saturating_add(*grows);
+            self.news += u16::from(at == 1 || at < *times || !stale);
+            let room = self.guest_edge.wrapping_sub(self.peer_nxt);
+            let bytes = if self.peer_fin {
+                0
+            } else {
+                room.min((*payload).into()) as u16
+            };
+            let base = self.ack_segment(0);
+            self.emit(Segment {
+                payload_bytes: bytes.into(),
+                wire_payload_bytes: bytes,
+                flags: base.flags | if *ece { flag::ECE } else { 0 },
+                options: consts::OPT_SACK as u8,
+                mss_bytes: self.news,
+                ..base
+            });
+            self.peer_nxt = self.peer_nxt.wrapping_add(bytes.into());
+        }
     }
 
     fn fin(&mut self, guest: bool) {

@@ -23,6 +23,8 @@ pub struct Guest {
     /// First unacknowledged byte and next new one, as guest and peer know them.
     pub una: u32,
     pub nxt: u32,
+    /// Number of ACKs that reported data behind a hole.
+    news: u16,
 }
 
 impl Guest {
@@ -62,6 +64,7 @@ impl Guest {
             now_ns: 1_000_000_000,
             una: ISS.wrapping_add(1),
             nxt: ISS.wrapping_add(1),
+            news: 0,
         };
         let (reason, _) = uc_core::open(&mut guest.flow, &policy, &syn, guest.now_ns);
         assert_eq!(reason, Reason::TRANSLATED);
@@ -156,14 +159,27 @@ impl Guest {
             "an ACK of what was not sent"
         );
         self.una = self.una.wrapping_add(bytes);
+        let answer = self.answer(bytes == 0);
         self.pass(&Segment {
+            flags: answer.flags | flags,
+            ..answer
+        })
+    }
+
+    /// An ACK; one that reports the arrival of one more segment behind a hole has news. A flow without
+    /// SACK does not heed the report.
+    pub fn answer(&mut self, has_news: bool) -> Segment {
+        self.news += u16::from(has_news);
+        Segment {
             seq: IRS + 1,
             ack: self.una,
             window: 65535,
-            flags: ACK | flags,
+            options: if has_news { consts::OPT_SACK as u8 } else { 0 },
+            mss_bytes: if has_news { self.news } else { 0 },
+            flags: ACK,
             direction: consts::TO_GUEST as u8,
             ..Segment::default()
-        })
+        }
     }
 
     pub fn wait_ms(&mut self, ms: u64) {

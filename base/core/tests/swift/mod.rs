@@ -317,7 +317,9 @@ impl Swift {
     /// (2.3), with Linux's minimum against the variation.
     fn restarts(&self, guest: &Guest) -> bool {
         let (srtt, rttvar) = (guest.flow.srtt_us / 8, guest.flow.rttvar_us.max(200_000));
-        let now_us = (guest.now_ns + 10_000 - guest.flow.sent_ns) / 1_000;
+        // ticks of 1,024 ns
+        let ticks = ((guest.now_ns + 10_000) >> 10) as u32 - guest.flow.sent_tick;
+        let now_us = u64::from(ticks) * 1_024 / 1_000;
         self.nxt == self.una && self.nxt > 0 && now_us > u64::from(srtt + rttvar)
     }
 

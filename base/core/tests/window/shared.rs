@@ -83,7 +83,10 @@ impl Network {
             guard_segments,
             ..law.policy(self.linux)
         };
-        let mut guests = manners.map(|manners| Guest::new(policy, manners, self.sack));
+        // the handshakes find the link empty
+        let round_trip_ns = self.delay_ticks * TICK_NS;
+        let begin = |manners| Guest::new(policy, manners, self.sack, round_trip_ns);
+        let mut guests = manners.map(begin);
         let mut link: VecDeque<(usize, u32, bool)> = VecDeque::new();
         let mut acks: VecDeque<(u64, usize, u32, bool)> = VecDeque::new();
         let mut noise = Noise(self.delay_ticks << 32 | self.mark_segments as u64);
@@ -98,12 +101,12 @@ impl Network {
             }
             while acks.front().is_some_and(|ack| ack.0 <= tick) {
                 let (_, of, ack, ece) = acks.pop_front().unwrap();
-                guests[of].hear(tick * TICK_NS, ack, ece);
+                guests[of].hear(round_trip_ns + tick * TICK_NS, ack, ece);
             }
             // the second one's clock is half a tick behind: neither is always first
             for turn in 0..2 {
                 let of = (turn + tick as usize) % 2;
-                for (seq, edit) in guests[of].send(tick * TICK_NS) {
+                for (seq, edit) in guests[of].send(round_trip_ns + tick * TICK_NS) {
                     let marked =
                         u32::from(edit.ecn) == consts::ECT0 && link.len() >= self.mark_segments;
                     link.push_back((of, seq, marked));
@@ -128,7 +131,7 @@ struct Guest {
 }
 
 impl Guest {
-    fn new(policy: Policy, manners: Manners, sack: bool) -> Guest {
+    fn new(policy: Policy, manners: Manners, sack: bool, round_trip_ns: u64) -> Guest {
         let mut guest = Guest {
             home: Home::new(policy),
             manners,
@@ -158,7 +161,7 @@ impl Guest {
             direction: TO_GUEST,
             ..syn
         };
-        guest.edge = 1 + u32::from(guest.home.pass(&answer, 0).edit.window);
+        guest.edge = 1 + u32::from(guest.home.pass(&answer, round_trip_ns).edit.window);
         guest
     }
 

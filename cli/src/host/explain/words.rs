@@ -1,5 +1,6 @@
 //! Events and laws in plain sentences.
 
+use uc_core::remote::News;
 use uc_core::{Flow, Law, Policy, consts};
 use uc_law::{Kind, Profile, Row, Table, Value};
 use uc_port::{Agreed, Closing, Event, EventKind};
@@ -81,6 +82,24 @@ fn closed(closing: &Closing) -> &'static str {
     }
 }
 
+fn without_ecn(shown: Option<News>) -> &'static str {
+    match shown {
+        Some(News::Refused) => {
+            "the other end refused a SYN that asks for ECN; unless it agreed to ECN within the last \
+             hour, flows to its address do without for an hour"
+        }
+        Some(News::Lost) => {
+            "packets with ECN were lost, and those without arrived: the flow goes on without ECN, and \
+             others to the address for an hour"
+        }
+        Some(News::Marked) => {
+            "all packets with ECN were marked, and those without arrived, though no queue delayed \
+             them: the flow goes on without ECN, and others to the address for an hour"
+        }
+        _ => "the flow does without ECN, as others to its address have lost by it",
+    }
+}
+
 /// Says what happened in one sentence, without its full stop.
 pub fn event(event: &Event, flow: &Flow) -> String {
     let mss = flow.mss_bytes;
@@ -127,6 +146,7 @@ pub fn event(event: &Event, flow: &Flow) -> String {
             format!("the guard dropped data that lay {beyond_bytes} bytes beyond the window given")
         }
         EventKind::Closed(closing) => closed(closing).to_owned(),
+        EventKind::WithoutEcn { shown } => without_ecn(*shown).to_owned(),
     };
     match event.times {
         0 | 1 => text,

@@ -99,11 +99,11 @@ pub enum Limit {
 impl Limit {
     /// Finds what limits the flow's sender at this moment.
     pub fn of(flow: &Flow) -> Limit {
-        if u32::from(flow.stage) != consts::TRANSLATING {
-            return Limit::Handshake;
-        }
         if uc_core::is_closed(flow) {
             return Limit::Closed;
+        }
+        if u32::from(flow.stage) != consts::TRANSLATING {
+            return Limit::Handshake;
         }
         let repairs = [consts::CA_RECOVERY, consts::CA_LOSS].contains(&flow.ca.into());
         if repairs {

@@ -101,18 +101,46 @@ pub fn shapes() -> impl Strategy<Value = Shape> {
         })
 }
 
+/// Returns a SACK option of up to three blocks, as far as there is room, by the segment's mark. Some
+/// are a D-SACK, or cut short.
+fn sack_option(segment: &Segment, room: usize) -> Vec<u8> {
+    let mark = u32::from(segment.mss_bytes);
+    let at = |bytes: u32| segment.ack.wrapping_add(bytes).to_be_bytes();
+    let blocks = (1 + mark % 3).min(room.saturating_sub(2) as u32 / 8);
+    if blocks == 0 {
+        return Vec::new();
+    }
+    let mut option = vec![5, 2 + 8 * blocks as u8];
+    for block in 0..blocks {
+        let far = 1_000 * (mark + blocks - block);
+        let from = if mark % 7 == 6 {
+            far.wrapping_neg()
+        } else {
+            far
+        };
+        option.extend(at(from));
+        option.extend(at(from.wrapping_add(500)));
+    }
+    if mark % 11 == 10 {
+        option.truncate(8);
+        option[1] = 8;
+    }
+    option
+}
+
 /// Returns the TCP options: first those of the shape, as far as there is room, then the segment's.
 fn options(segment: &Segment, shape: &Shape) -> Vec<u8> {
     let has = |bit: u32| u32::from(segment.options) & bit != 0;
+    let is_syn = u32::from(segment.flags) & consts::SYN != 0;
     let mut own = Vec::new();
-    if has(consts::OPT_MSS) {
+    if has(consts::OPT_MSS) && is_syn {
         own.extend([2, 4]);
         own.extend(segment.mss_bytes.to_be_bytes());
     }
     if has(consts::OPT_WSCALE) {
         own.extend([3, 3, segment.wscale]);
     }
-    if has(consts::OPT_SACK) {
+    if has(consts::OPT_SACK) && is_syn {
         own.extend([4, 2]);
     }
     if has(consts::OPT_TIMESTAMPS) {
@@ -123,6 +151,9 @@ fn options(segment: &Segment, shape: &Shape) -> Vec<u8> {
     }
     if has(consts::OPT_MPTCP) {
         own.extend([30, 4, 0, 1]);
+    }
+    if has(consts::OPT_SACK) && !is_syn {
+        own.extend(sack_option(segment, 40 - own.len()));
     }
     let mut all = Vec::new();
     for &(kind, value_bytes) in &shape.options {

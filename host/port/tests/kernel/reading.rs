@@ -109,6 +109,29 @@ fn read_option(kind: u8, value: &[u8], segment: &mut Segment) -> Result<(), &'st
     Ok(())
 }
 
+/// Returns the first two blocks of the SACK option, as far as they are whole.
+fn read_sack(mut rest: &[u8]) -> Vec<(u32, u32)> {
+    while let [kind, tail @ ..] = rest {
+        let length = match kind {
+            0 => break,
+            1 => 1,
+            _ => tail.first().map_or(0, |&length| usize::from(length)),
+        };
+        if length == 0 || (*kind != 1 && length < 2) || length > rest.len() {
+            break;
+        }
+        if *kind == 5 {
+            let word = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+            let blocks = rest[2..length].chunks_exact(8).take(2);
+            return blocks
+                .map(|block| (word(&block[..4]), word(&block[4..])))
+                .collect();
+        }
+        rest = &rest[length..];
+    }
+    Vec::new()
+}
+
 /// Parses a frame, or returns the reason why it has no usable segment.
 pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'static str> {
     let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).map_err(|_| "malformed")?;
@@ -148,7 +171,14 @@ pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'
         ..Segment::default()
     };
     if tcp.syn() {
-        read_options(tcp.options(), &mut segment)?;
+        let whole = read_options(tcp.options(), &mut segment);
+        if from_guest || !tcp.ack() {
+            whole?;
+        } else if whole.is_err() {
+            segment.options |= consts::OPT_BROKEN as u8;
+        }
+    } else if !from_guest {
+        uc_core::set_sack(&mut segment, &read_sack(tcp.options()));
     }
     let source = SocketAddr::new(network.source, tcp.source_port());
     let destination = SocketAddr::new(network.destination, tcp.destination_port());

@@ -1,0 +1,72 @@
+//! What flows show of their remote addresses, and what a platform remembers of one: where ECN is refused,
+//! lost, or marked without congestion, flows go without it for an hour (`core/distrust.h`).
+
+use crate::{Flow, Policy, consts, sys};
+
+pub use crate::sys::uc_remote as Remote;
+
+/// What a flow has shown of its remote address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It agreed to ECN.
+    Agreed,
+    /// It reset a SYN without an offer of ECN.
+    Cleared,
+    /// It reset a SYN that asked for ECN, or answered only one that did not.
+    Refused,
+    /// ECT data vanished.
+    Lost,
+    /// Everything was marked, without congestion.
+    Marked,
+}
+
+impl News {
+    /// Returns the news with this number of the core.
+    pub fn of(code: u32) -> Option<News> {
+        match code {
+            sys::UC_REMOTE_AGREED => Some(News::Agreed),
+            sys::UC_REMOTE_CLEARED => Some(News::Cleared),
+            sys::UC_REMOTE_REFUSED => Some(News::Refused),
+            sys::UC_REMOTE_LOST => Some(News::Lost),
+            sys::UC_REMOTE_MARKED => Some(News::Marked),
+            _ => None,
+        }
+    }
+
+    /// Returns the name in output for programs.
+    pub fn label(self) -> &'static str {
+        match self {
+            News::Agreed => "agreed",
+            News::Cleared => "cleared",
+            News::Refused => "refused",
+            News::Lost => "lost",
+            News::Marked => "marked",
+        }
+    }
+}
+
+/// Returns what a flow has shown of its remote address so far.
+pub fn news(flow: &Flow) -> Option<News> {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    News::of(unsafe { sys::uc_shim_remote_news_of(flow) })
+}
+
+impl Remote {
+    /// Takes in what a flow has shown, at a time of the platform's clock.
+    pub fn remember(&mut self, flow: &Flow, now_ns: u64) {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_remember(self, flow, now_ns) };
+    }
+
+    /// Returns the policy of a flow that begins now: without ECN if the address is distrusted.
+    #[must_use]
+    pub fn policy(&self, policy: &Policy, now_ns: u64) -> Policy {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        let distrusted = unsafe { sys::uc_shim_is_distrusted(self, now_ns) != 0 };
+        let mut policy = *policy;
+        if distrusted {
+            policy.modes |= consts::MODE_NO_ECT as u8;
+        }
+        policy
+    }
+}

@@ -1,0 +1,219 @@
+//! Paths and remote ends that harm flows with ECN: what a flow tests, when it goes on without ECN, and
+//! what a platform remembers of the remote address.
+
+use std::cell::Cell;
+
+use crate::flows::for_all;
+use crate::guest::{Guest, MSS};
+use proptest::prelude::any;
+use proptest::prop_assert;
+use uc_core::{Edit, Policy, consts};
+
+const LAWS: [u32; 2] = [consts::LAW_ECN, consts::LAW_DCTCP];
+const PROFILES: [u32; 2] = [consts::PROFILE_LINUX, consts::PROFILE_RFC];
+
+fn guest(law: u32, profile: u32) -> Guest {
+    Guest::under(Policy::new(law, profile), true)
+}
+
+fn is_ect(edit: Edit) -> bool {
+    u32::from(edit.ecn) == consts::ECT0
+}
+
+fn gave_up(guest: &Guest) -> bool {
+    u32::from(guest.flow.policy.modes) & consts::MODE_NO_ECT != 0
+}
+
+/// Sends `segments`, of which a path loses those that are ECT, until all are acknowledged. Each lost
+/// segment is retransmitted until it is not ECT; returns how many retransmissions that took.
+fn through_a_path_that_drops_ect(guest: &mut Guest, segments: u32) -> u32 {
+    let arrived = (0..segments).filter(|_| !is_ect(guest.send(1))).count() as u32;
+    if arrived == segments {
+        guest.ack(segments);
+        return 0;
+    }
+    let mut again = 0;
+    guest.wait_ms(300);
+    for _ in 0..segments {
+        while is_ect(guest.retransmit()) {
+            again += 1;
+            guest.wait_ms(300);
+            assert!(again < 20, "each retransmission is lost, too");
+        }
+        again += 1;
+        guest.ack(1);
+    }
+    again
+}
+
+#[test]
+fn a_flow_whose_ect_data_vanish_goes_on_without_ect_after_two_tries() {
+    for law in LAWS {
+        for profile in PROFILES {
+            let mut guest = guest(law, profile);
+            through_a_path_that_drops_ect(&mut guest, 10);
+            assert!(!gave_up(&guest), "one window may be lost to a full queue");
+            through_a_path_that_drops_ect(&mut guest, 3);
+            assert!(gave_up(&guest), "law {law}, profile {profile}");
+            assert!(!is_ect(guest.send(1)));
+            assert_eq!(news(&guest), Some("lost"));
+        }
+    }
+}
+
+#[test]
+fn a_path_that_begins_to_drop_ect_is_found_too() {
+    let mut guest = guest(consts::LAW_ECN, consts::PROFILE_LINUX);
+    for _ in 0..20 {
+        guest.send(4);
+        guest.ack(4);
+    }
+    for _ in 0..3 {
+        through_a_path_that_drops_ect(&mut guest, 4);
+    }
+    assert!(gave_up(&guest));
+}
+
+#[test]
+fn a_window_lost_to_a_full_queue_is_no_reason_if_the_next_ect_data_arrive() {
+    for law in LAWS {
+        let mut guest = guest(law, consts::PROFILE_LINUX);
+        for _ in 0..10 {
+            through_a_path_that_drops_ect(&mut guest, 10);
+            assert!(is_ect(guest.send(1)));
+            guest.ack(1);
+        }
+        assert!(!gave_up(&guest), "law {law}");
+    }
+}
+
+#[test]
+fn single_segments_must_be_lost_ten_times_in_a_row() {
+    let mut guest = guest(consts::LAW_ECN, consts::PROFILE_LINUX);
+    for nth in 1..=10 {
+        assert!(!gave_up(&guest), "after {nth}");
+        through_a_path_that_drops_ect(&mut guest, 1);
+    }
+    assert!(gave_up(&guest));
+}
+
+#[test]
+fn under_a_guard_nothing_is_tested_since_a_guest_could_feign_it() {
+    for modes in [0, consts::MODE_STRICT as u8] {
+        let policy = Policy {
+            guard_segments: u8::from(modes == 0),
+            modes,
+            ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
+        };
+        let mut guest = Guest::under(policy, true);
+        for _ in 0..20 {
+            through_a_path_that_drops_ect(&mut guest, 2);
+            guest.send(2);
+            guest.ack_ece(2);
+        }
+        assert!(!gave_up(&guest) && is_ect(guest.send(1)));
+    }
+}
+
+/// Fills the window and has every ACK marked, `rounds` times. Returns whether the last data were ECT.
+fn marked(guest: &mut Guest, rounds: u32, queue_ms: u64) -> bool {
+    let mut ect = true;
+    for _ in 0..rounds {
+        let window = (guest.window() / MSS).clamp(2, 20);
+        let room = window.saturating_sub(guest.flight()).max(1);
+        ect = is_ect(guest.send(room));
+        guest.wait_ms(20 + queue_ms);
+        guest.ack_ece(guest.flight());
+    }
+    ect
+}
+
+/// A guest whose round trip takes 20 ms.
+fn far(law: u32, profile: u32) -> Guest {
+    let mut guest = guest(law, profile);
+    for _ in 0..60 {
+        guest.send(2);
+        guest.wait_ms(20);
+        guest.ack(2);
+    }
+    guest.flow.trial_at = 20_000;
+    guest
+}
+
+#[test]
+fn marks_without_a_queue_are_disbelieved_once_data_without_ect_arrive() {
+    for law in LAWS {
+        for profile in PROFILES {
+            let mut guest = far(law, profile);
+            assert!(marked(&mut guest, 6, 0) && !gave_up(&guest));
+            marked(&mut guest, 8, 0);
+            assert!(gave_up(&guest), "law {law}, profile {profile}");
+            assert_eq!(news(&guest), Some("marked"));
+            let before = guest.window();
+            marked(&mut guest, 4, 0);
+            assert!(
+                guest.window() > before || guest.window() > 20 * MSS,
+                "ECE means nothing"
+            );
+        }
+    }
+}
+
+#[test]
+fn marks_of_a_queue_are_believed() {
+    // the round-trip time shows it
+    let mut guest = far(consts::LAW_ECN, consts::PROFILE_LINUX);
+    assert!(marked(&mut guest, 60, 20) && !gave_up(&guest));
+    // or an ACK without ECE comes now and then
+    let mut guest = far(consts::LAW_ECN, consts::PROFILE_LINUX);
+    for _ in 0..20 {
+        assert!(marked(&mut guest, 6, 0) && !gave_up(&guest));
+        guest.send(2);
+        guest.ack(2);
+    }
+    // or the data without ECT are dropped, as a congested switch does
+    let mut guest = far(consts::LAW_ECN, consts::PROFILE_LINUX);
+    let mut dropped = 0;
+    for _ in 0..60 {
+        let ect = is_ect(guest.send(2));
+        guest.wait_ms(20);
+        if !ect {
+            dropped += 1;
+            guest.retransmit();
+        }
+        guest.ack_ece(guest.flight());
+    }
+    assert!(!gave_up(&guest) && dropped == 1, "{dropped}");
+}
+
+#[test]
+fn no_pattern_of_random_losses_makes_a_flow_give_ecn_up() {
+    let flows = Cell::new(0);
+    for_all(2000, &any::<u64>(), |seed| {
+        let mut random = seed | 1;
+        let mut guest = guest(consts::LAW_ECN, consts::PROFILE_LINUX);
+        for _ in 0..300 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let segments = 1 + (random % 8) as u32;
+            guest.send(segments);
+            // of one segment in five the first transmission is lost, and its retransmission arrives
+            for nth in 0..segments {
+                if (random >> (8 + 5 * nth)) % 5 == 0 {
+                    guest.retransmit();
+                }
+                guest.ack(1);
+            }
+            prop_assert!(!gave_up(&guest));
+        }
+        flows.set(flows.get() + 1);
+        Ok(())
+    });
+    assert!(flows.get() > 100);
+}
+
+/// What the flow has shown of its remote address, as an event names it.
+fn news(guest: &Guest) -> Option<&'static str> {
+    uc_core::remote::news(&guest.flow).map(|news| news.label())
+}

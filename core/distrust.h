@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Remote ends and paths that harm flows with ECN, which the host asked for and the guest did not. The
+ * guest must not lose its connection to it, so a flow tests what it suspects, goes on without ECN, and
+ * the platform remembers the remote address for an hour: uc_remote below.
+ *
+ *   refused   a RST answers the SYN that asks for ECN, or only a SYN without the offer gets an answer.
+ *             That may be meant: the service is down, SYNs were lost. So an address that has agreed to
+ *             ECN is not suspected, and one that resets a SYN without the offer, too, is cleared.
+ *   lost      ECT data vanish. A try ends with the ACK of what was in flight at its first
+ *             retransmission. If all of that had to be retransmitted, and of the data after it as
+ *             well, at least ten segments in all and none delivered between, it is the path.
+ *   marked    everything is marked. After eight reductions in a row without one ACK free of ECE, and
+ *             while the round-trip time shows no queue, the flow sends a window of data without ECT. A
+ *             switch that marks because it is congested drops such data (RFC 7567 §4.2.1, RFC 3168 §5).
+ *             If they arrive, the marks were no congestion: ECE means nothing any more.
+ *
+ * RFC 9000 §13.4.2.1 and RFC 9768 §3.2.2.4 test paths of QUIC and AccECN for the same two faults.
+ */
+#ifndef UC_DISTRUST_H
+#define UC_DISTRUST_H
+
+#include "flow.h"
+#include "track.h"
+
+/* ECT segments lost in a row that convict a path, in two tries or more. */
+#define UC_LOST_SEGMENTS 10
+/* Reductions in a row without an ACK free of ECE, before the marks are tested. */
+#define UC_MARKED_CUTS 8
+/* Segments without ECT that must arrive for the marks to be disbelieved. */
+#define UC_MARKED_CONTROLS 2
+
+/* Parts of uc_flow.ecn_lost: a try has ended with all lost; no ECT data has arrived yet, or a
+ * retransmission was lost, too; and the segments lost in a row. */
+#define UC_LOST_ONCE  0x80
+#define UC_LOST_DOUBT 0x40
+#define UC_LOST_COUNT 0x3f
+
+/* What a flow has shown of its remote address. */
+enum uc_remote_news {
+	UC_REMOTE_NOTHING,
+	UC_REMOTE_AGREED,  /* it agreed to ECN */
+	UC_REMOTE_CLEARED, /* it reset a SYN without an offer, too */
+	UC_REMOTE_REFUSED,
+	UC_REMOTE_LOST,
+	UC_REMOTE_MARKED,
+};
+
+/* Ends the flow's use of ECN for its data. */
+static __always_inline void uc_distrust(struct uc_flow *flow, enum uc_remote_news why)
+{
+	flow->policy.modes |= UC_MODE_NO_ECT;
+	uc_set_trial(flow, UC_TRIAL_VERDICT, why);
+}
+
+/* Returns whether the flow tries anything. Under a guard it doesn't: a guest could feign that its data
+ * were lost, to be rid of marks. */
+static __always_inline __u8 uc_may_distrust(const struct uc_flow *flow)
+{
+	return uc_sends_ect(flow) && !uc_observes(&flow->policy) &&
+	       !uc_guard_segments(&flow->policy);
+}
+
+/* Begins with doubt: no ECT data has arrived yet. */
+static __always_inline void uc_distrust_open(struct uc_flow *flow)
+{
+	uc_set_trial(flow, UC_TRIAL_NONE, 0);
+	flow->ecn_lost = uc_may_distrust(flow) ? UC_LOST_DOUBT : 0;
+	flow->trial_at = flow->snd_una;
+}
+
+/* Trusts ECT: some of it has arrived. A flow that has lost data does not test marks, since its path
+ * was full. */
+static __always_inline void uc_trust(struct uc_flow *flow)
+{
+	__u8 lost = flow->ecn_lost != UC_LOST_DOUBT;
+
+	flow->ecn_lost = 0;
+	flow->trial_at = lost ? 0 : flow->srtt_us >> 3;
+}
+
+/* Returns whether what is no new data may be ECT, under a law that has all ECT: not while a try goes
+ * on that began in doubt, or after one that lost all. */
+static __always_inline __u8 uc_marks_rest(const struct uc_flow *flow)
+{
+	__u8 doubts = uc_trial_of(flow) == UC_TRIAL_LOST && flow->ecn_lost & UC_LOST_DOUBT;
+
+	return uc_sends_ect(flow) && !doubts && !(flow->ecn_lost & UC_LOST_ONCE);
+}
+
+/* Takes in a retransmission of `segments`, before it leaves. */
+static __always_inline void uc_distrust_resent(struct uc_flow *flow, enum uc_sent sent,
+					       __u32 segments)
+{
+	__u32 flight = uc_flight_segments(flow), left;
+
+	if (uc_trial_of(flow) == UC_TRIAL_MARKED)
+		uc_set_trial(flow, UC_TRIAL_MARKED, 1);
+	if (!uc_may_distrust(flow))
+		return;
+	if (uc_trial_of(flow) == UC_TRIAL_NONE && flight <= UC_TRIAL_COUNT_MAX) {
+		flow->trial_at = flow->snd_nxt;
+		uc_set_trial(flow, UC_TRIAL_LOST, flight);
+	} else if (uc_trial_of(flow) == UC_TRIAL_LOST && sent == UC_SENT_TIMEOUT) {
+		flow->ecn_lost |= UC_LOST_DOUBT;
+	}
+	if (uc_trial_of(flow) != UC_TRIAL_LOST)
+		return;
+	left = uc_trial_count(flow);
+	uc_set_trial(flow, UC_TRIAL_LOST, left > segments ? left - segments : 0);
+	segments += flow->ecn_lost & UC_LOST_COUNT;
+	flow->ecn_lost = (flow->ecn_lost & ~UC_LOST_COUNT) | uc_min(segments, UC_LOST_COUNT);
+}
+
+/* Ends a try in which ECT data may have been lost. */
+static __always_inline void uc_judge_lost(struct uc_flow *flow)
+{
+	__u8 all = !uc_trial_count(flow), once = flow->ecn_lost & UC_LOST_ONCE;
+
+	uc_set_trial(flow, UC_TRIAL_NONE, 0);
+	if (!all) {
+		uc_trust(flow);
+	} else if (once && (flow->ecn_lost & UC_LOST_COUNT) >= UC_LOST_SEGMENTS) {
+		uc_distrust(flow, UC_REMOTE_LOST);
+	} else {
+		flow->ecn_lost |= UC_LOST_ONCE;
+		flow->trial_at = flow->snd_nxt;
+	}
+}
+
+/* Ends the test of marks, by an ACK of data without ECT. */
+static __always_inline void uc_judge_marks(struct uc_flow *flow)
+{
+	if (uc_trial_count(flow)) {
+		/* congestion; not again before an ACK is free of ECE */
+		flow->policy.modes &= ~UC_MODE_NO_ECT;
+		uc_set_trial(flow, UC_TRIAL_NONE, UC_TRIAL_COUNT_MAX);
+		uc_trust(flow);
+		return;
+	}
+	uc_distrust(flow, UC_REMOTE_MARKED);
+	/* what its marks have taken */
+	flow->reno.ssthresh = UC_INFINITE_SSTHRESH;
+	flow->ca = UC_CA_OPEN;
+}
+
+/* Returns whether the round-trip time shows no queue that marks: such a queue is at least a seventh of
+ * what the path holds (RFC 8257 §4.1 and its source, DCTCP §3.3), and the smoothed time here at most
+ * an eighth above the smallest. */
+static __always_inline __u8 uc_is_idle_path(const struct uc_flow *flow)
+{
+	return flow->srtt_us >> 3 <= flow->trial_at + (flow->trial_at >> 3);
+}
+
+/* Counts reductions on ECE that no ACK without ECE has interrupted, and begins the test of marks. */
+static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc_ack *ack,
+					   __u8 has_cut)
+{
+	__u32 cuts = uc_trial_count(flow) + 1;
+
+	if (!ack->ece)
+		uc_set_trial(flow, UC_TRIAL_NONE, 0);
+	if (!ack->ece || !has_cut || cuts >= UC_TRIAL_COUNT_MAX || !uc_may_distrust(flow))
+		return;
+	uc_set_trial(flow, UC_TRIAL_NONE, cuts);
+	if (cuts >= UC_MARKED_CUTS && !flow->ecn_lost && uc_is_idle_path(flow) &&
+	    !uc_is_coupled(flow)) {
+		uc_set_trial(flow, UC_TRIAL_MARKED, 0);
+		flow->policy.modes |= UC_MODE_NO_ECT;
+		flow->trial_at = flow->snd_nxt;
+	}
+}
+
+/* Takes in an ACK of new data, after the law. `has_cut`: the law has reduced its window on ECE. */
+static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct uc_ack *ack,
+					      __u8 has_cut)
+{
+	__u32 controls = UC_MARKED_CONTROLS * flow->mss_bytes;
+
+	switch (uc_trial_of(flow)) {
+	case UC_TRIAL_NONE:
+		/* data that were sent as ECT since the last try have arrived */
+		if (flow->ecn_lost && uc_after(flow->snd_una, flow->trial_at))
+			uc_trust(flow);
+		uc_count_marks(flow, ack, has_cut);
+		break;
+	case UC_TRIAL_LOST:
+		if (!uc_before(flow->snd_una, flow->trial_at))
+			uc_judge_lost(flow);
+		break;
+	case UC_TRIAL_MARKED:
+		if (uc_before(flow->snd_una, flow->trial_at))
+			break;
+		if (uc_trial_count(flow) || flow->snd_una - flow->trial_at >= controls)
+			uc_judge_marks(flow);
+		break;
+	}
+}
+
+/* Takes in a SYN-ACK that does not agree to ECN. If only a SYN without the offer got it, SYNs that ask
+ * may be dropped on the way. */
+static __always_inline void uc_distrust_refused(struct uc_flow *flow)
+{
+	if (flow->policy.ecn_syns && flow->syns > flow->policy.ecn_syns &&
+	    !(flow->policy.modes & UC_MODE_NO_ECT))
+		uc_distrust(flow, UC_REMOTE_REFUSED);
+}
+
+/* Returns what the flow has shown of its remote address so far. */
+static __always_inline enum uc_remote_news uc_remote_news_of(const struct uc_flow *flow)
+{
+	__u8 asked = flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT) &&
+		     flow->syns <= flow->policy.ecn_syns;
+
+	if (uc_observes(&flow->policy) || !uc_law_has(flow->policy.law, UC_WANTS_ECN))
+		return UC_REMOTE_NOTHING;
+	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
+		return (enum uc_remote_news)uc_trial_count(flow);
+	if (flow->stage == UC_SYN_SENT && flow->bits & UC_FLOW_RESET)
+		return asked ? UC_REMOTE_REFUSED : UC_REMOTE_CLEARED;
+	return flow->stage == UC_TRANSLATING && flow->bits & UC_FLOW_ECN ? UC_REMOTE_AGREED
+									 : UC_REMOTE_NOTHING;
+}
+
+/* What a platform remembers of a remote address, for each port by itself. */
+struct uc_remote {
+	__u64 until_ns;
+	__u32 news; /* enum uc_remote_news */
+	__u32 pad;
+};
+
+#define UC_REMEMBERED_NS 3600000000000ULL
+
+/* Returns whether what is remembered still holds. */
+static __always_inline __u8 uc_remembers(const struct uc_remote *remote, __u64 now_ns)
+{
+	return remote->news && now_ns < remote->until_ns;
+}
+
+/* Returns whether flows with this remote address must do without ECN. */
+static __always_inline __u8 uc_is_distrusted(const struct uc_remote *remote, __u64 now_ns)
+{
+	return remote->news >= UC_REMOTE_REFUSED && uc_remembers(remote, now_ns);
+}
+
+/* Takes in news of the remote address. `remote`: what is remembered of it, or zeroed. */
+static __always_inline void uc_remember(struct uc_remote *remote, enum uc_remote_news news,
+					__u64 now_ns)
+{
+	__u8 known = uc_remembers(remote, now_ns);
+
+	if (news == UC_REMOTE_NOTHING)
+		return;
+	if (news == UC_REMOTE_CLEARED) {
+		if (remote->news == UC_REMOTE_REFUSED)
+			remote->news = UC_REMOTE_NOTHING;
+		return;
+	}
+	if (known && news == UC_REMOTE_REFUSED && remote->news == UC_REMOTE_AGREED)
+		return;
+	if (known && news == UC_REMOTE_AGREED && remote->news > UC_REMOTE_AGREED)
+		return;
+	remote->news = news;
+	remote->until_ns = now_ns + UC_REMEMBERED_NS;
+}
+
+#endif
