@@ -3,6 +3,7 @@
 use uc_net::{Ecn, Nanos};
 
 use crate::acks::Ack;
+use crate::coalescing::Coalescer;
 use crate::connection::Connection;
 use crate::outlet::Outlet;
 use crate::receiver::Due;
@@ -78,6 +79,38 @@ impl Connection {
         self.flush(now, out);
     }
 
+    /// Processes a segment that arrived at a host that merges segments.
+    #[inline(never)]
+    pub(crate) fn coalesce(&mut self, now: Nanos, segment: &Segment, out: &mut impl Outlet) {
+        let merges = Coalescer::may_merge(segment);
+        let merged = merges && self.coalescer.as_mut().is_some_and(|it| it.merge(segment));
+        if !merged {
+            self.release(now, out);
+            let Some(coalescer) = self.coalescer.as_mut().filter(|_| merges) else {
+                self.receive_established(now, segment, out);
+                return;
+            };
+            coalescer.hold(now, segment);
+        }
+        if self
+            .coalescer
+            .as_ref()
+            .is_some_and(|it| it.is_complete(segment))
+        {
+            self.release(now, out);
+        }
+    }
+
+    /// Processes the segments that wait for others, as one.
+    pub(crate) fn release(&mut self, now: Nanos, out: &mut impl Outlet) {
+        let Some(merged) = self.coalescer.as_mut().and_then(|it| it.take()) else {
+            return;
+        };
+        self.receiver.wire_bytes = u32::from(merged.wire_bytes);
+        self.receive_established(now, &merged.segment, out);
+        self.receiver.wire_bytes = u32::MAX;
+    }
+
     #[inline]
     fn count_needless(&mut self, place: u64, segment: &Segment) {
         let is_needless = self.receiver.has_all(place, segment.payload_bytes);
@@ -149,7 +182,7 @@ impl Connection {
         self.count_needless(place, segment);
         let delivered = self.receiver.take_data(now, place, segment);
         self.sender.totals.delivered_bytes += u64::from(delivered);
-        if self.receiver.due == Due::Alone {
+        if self.receiver.due == Due::Alone && !self.receiver.sack_on_data {
             self.emit_ack(now, out);
         }
     }

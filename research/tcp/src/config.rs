@@ -52,6 +52,22 @@ pub struct Config {
     /// Whether some ACKs do not wait, as in Linux 6.18 (`net/ipv4/tcp_input.c`): those of the first
     /// 16 segments, of two from each CE that begins an echo on, and of a segment with CWR.
     pub quick_acks: bool,
+    /// Full segments in order that one ACK covers (RFC 5681 §4.2: 2). More make stretch ACKs (RFC 2525
+    /// §2.13). With [`Config::delayed_ack`] only.
+    pub ack_segments: u8,
+    /// Merges segments that arrive close together before TCP sees them (GRO); `None`: TCP sees each.
+    pub coalescing: Option<Coalescing>,
+    /// Longest wait of the fourth and later duplicate ACKs of a gap, one of which then answers up to 44
+    /// segments (`tcp_comp_sack_delay_ns` of Linux); `None`: each is sent at once. With SACK only.
+    pub compressed_sacks: Option<Nanos>,
+    /// Lets data segments carry SACK blocks and duplicate ACKs, as in Linux: their payload is smaller by
+    /// the blocks. Otherwise a full segment has none, and a duplicate ACK has no payload (RFC 5681 §2
+    /// (b)). With SACK only.
+    pub sack_on_data: bool,
+    /// Window in bytes that the receiver advertises at first. Each segment then opens it, also one out
+    /// of order, up to a bound that doubles as the application reads (autotuning of Linux). `None`:
+    /// the window is the whole buffer from the start.
+    pub autotune_from_bytes: Option<u32>,
     /// The receiver's choices where the RFCs leave one.
     pub receiving: Receiving,
     /// Lets a reset anywhere in the receive window end the connection (RFC 793). RFC 5961 §3 accepts
@@ -150,6 +166,15 @@ pub enum Receiving {
     Bsd,
 }
 
+/// The merging of segments that arrive close together (GRO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalescing {
+    /// Maximum number of segments that become one.
+    pub segments: u8,
+    /// Longest time that the first of them waits for others.
+    pub within: Nanos,
+}
+
 /// The use of a round-trip time sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RttSample {
@@ -198,6 +223,11 @@ impl Default for Config {
             spurious_timeout: SpuriousTimeout::Undo,
             delayed_ack: Some(Nanos::from_millis(40)),
             quick_acks: false,
+            ack_segments: 2,
+            coalescing: None,
+            compressed_sacks: None,
+            sack_on_data: false,
+            autotune_from_bytes: None,
             receiving: Receiving::Rfc,
             reset_in_window: false,
             syn_in_window: false,

@@ -2,6 +2,7 @@
 
 use uc_net::{Ecn, Nanos};
 
+use crate::coalescing::Coalescer;
 use crate::config::{Config, CongestionControl};
 use crate::info::{Info, Totals};
 use crate::outlet::Outlet;
@@ -43,6 +44,8 @@ pub struct Connection {
     /// Whether every segment is ECN-capable, as with DCTCP in Linux (RFC 8311 §4.3 allows it).
     pub(crate) all_ect: bool,
     pub(crate) config: Box<Config>,
+    /// Segments that wait for others to become one; `None`: the host merges none.
+    pub(crate) coalescer: Option<Box<Coalescer>>,
     /// State of a connection whose window a coupled group sets instead of its own congestion
     /// control; `None`: its own does.
     pub(crate) overruled: Option<Box<Overruled>>,
@@ -73,6 +76,9 @@ impl Connection {
             syn_sent_at: Nanos::ZERO,
             all_ect: matches!(config.congestion_control, CongestionControl::Dctcp { .. }),
             config: Box::new(config.clone()),
+            coalescer: config
+                .coalescing
+                .map(|policy| Box::new(Coalescer::new(policy))),
             overruled: None,
         }
     }
@@ -149,6 +155,9 @@ impl Connection {
     pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl Outlet) {
         // Asked first: nearly every segment finds this state.
         if self.state == State::Established {
+            if self.coalescer.is_some() {
+                return self.coalesce(now, segment, out);
+            }
             return self.receive_established(now, segment, out);
         }
         match self.state {
@@ -168,6 +177,9 @@ impl Connection {
     /// `due` at `now`.
     pub fn expire_due(&mut self, due: Nanos, now: Nanos, out: &mut impl FnMut(Segment)) {
         let is_due = |deadline: Option<Nanos>| deadline.is_some_and(|deadline| deadline <= due);
+        if is_due(self.coalescing_deadline()) {
+            self.release(now, out);
+        }
         if is_due(self.receiver.deadline) {
             self.receiver.expire();
         }
@@ -187,16 +199,26 @@ impl Connection {
     /// runs.
     #[inline]
     pub fn deadline(&self) -> Option<Nanos> {
-        match (self.sender.deadline, self.receiver.deadline) {
+        let deadline = match (self.sender.deadline, self.receiver.deadline) {
             (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
             (deadline, None) | (None, deadline) => deadline,
+        };
+        match self.coalescing_deadline() {
+            Some(merging) => Some(deadline.map_or(merging, |deadline| deadline.min(merging))),
+            None => deadline,
         }
+    }
+
+    #[inline]
+    fn coalescing_deadline(&self) -> Option<Nanos> {
+        self.coalescer.as_ref()?.deadline()
     }
 
     pub(crate) fn close(&mut self) {
         self.state = State::Closed;
         self.sender.deadline = None;
         self.receiver.deadline = None;
+        self.coalescer = None;
     }
 
     /// Returns whether the handshake is complete and no reset has followed.

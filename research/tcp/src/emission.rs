@@ -6,7 +6,7 @@ use crate::connection::{Connection, State};
 use crate::outlet::Outlet;
 use crate::output::Chunk;
 use crate::receiver::Due;
-use crate::segment::{Options, Segment, flags, timestamp_ms};
+use crate::segment::{Options, SackBlocks, Segment, flags, timestamp_ms};
 
 /// Room that SACK blocks take in a segment: padding and header, and each block (RFC 2018 §3).
 const SACK_HEADER_BYTES: u32 = 4;
@@ -30,6 +30,9 @@ impl Connection {
         }
         let mut may_send = !self.sender.is_idle();
         loop {
+            if may_send && self.receiver.sack_on_data {
+                self.sender.sack_bytes = self.sack_bytes();
+            }
             let data = may_send.then(|| self.sender.poll(now)).flatten();
             may_send = data.is_some_and(|chunk| !chunk.last);
             let chunk = match data {
@@ -113,21 +116,43 @@ impl Connection {
         if self.timestamps {
             options.timestamps = Some((timestamp_ms(now), self.receiver.ts_recent));
         }
-        let held = &self.receiver.held;
-        if self.sender.sack && (!held.is_empty() || held.has_duplicate()) {
-            // Three blocks fit beside timestamps (RFC 2018 §3).
-            let most = if self.timestamps {
-                3
-            } else {
-                self.config.sack_blocks
-            };
-            let blocks = held.blocks(most);
-            let blocks_bytes = SACK_BLOCK_BYTES * blocks.as_slice().len() as u32;
+        if self.reports_blocks() {
+            let blocks = self.sack_blocks();
             // a full segment has no room for SACK blocks
-            if payload_bytes + SACK_HEADER_BYTES + blocks_bytes <= self.sender.window.smss_bytes {
+            if payload_bytes + room_bytes(&blocks) <= self.sender.window.smss_bytes {
                 options.sack = blocks;
             }
         }
         options
     }
+
+    #[inline(always)]
+    fn reports_blocks(&self) -> bool {
+        let held = &self.receiver.held;
+        self.sender.sack && (!held.is_empty() || held.has_duplicate())
+    }
+
+    fn sack_blocks(&self) -> SackBlocks {
+        // Three blocks fit beside timestamps (RFC 2018 §3).
+        let most = if self.timestamps {
+            3
+        } else {
+            self.config.sack_blocks
+        };
+        self.receiver.held.blocks(most)
+    }
+
+    /// Returns the room that the SACK blocks of the next segment take.
+    #[inline(never)]
+    fn sack_bytes(&self) -> u32 {
+        if self.reports_blocks() {
+            room_bytes(&self.sack_blocks())
+        } else {
+            0
+        }
+    }
+}
+
+fn room_bytes(blocks: &SackBlocks) -> u32 {
+    SACK_HEADER_BYTES + SACK_BLOCK_BYTES * blocks.as_slice().len() as u32
 }

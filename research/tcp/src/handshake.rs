@@ -99,6 +99,9 @@ impl Connection {
             self.receiver.set_wscale(self.config.wscale.unwrap_or(0));
         }
         self.sender.sack = self.config.sack && options.sack_permitted;
+        if !self.sender.sack {
+            self.receiver.without_sack();
+        }
         self.timestamps = self.config.timestamps && options.timestamps.is_some();
         if let (true, Some((ts_val, _))) = (self.timestamps, options.timestamps) {
             self.receiver.ts_recent = ts_val;

@@ -5,12 +5,14 @@
 //! call. Sequence numbers wrap at 32 bits as on the wire; all arithmetic is in integers.
 //!
 //! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival`, `emission` and
-//! `outlet`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
+//! `outlet`; the receiving half (`coalescing`, `receiver`, `compression`, `tuning`, `reassembly`); the sending half (`sender`, `output`,
 //! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `prr`, `frto`); then
 //! [`congestion`], [`overrule`] for coupled windows, and `stall` for hosts whose CPU is taken away.
 
 mod acks;
 mod arrival;
+mod coalescing;
+mod compression;
 pub mod config;
 pub mod congestion;
 pub mod connection;
@@ -36,9 +38,10 @@ mod sender;
 mod seq;
 mod stage;
 mod stall;
+mod tuning;
 
 pub use config::{
-    Config, CongestionControl, Receiving, Reduction, RtoMin, RttSample, SpuriousTimeout,
+    Coalescing, Config, CongestionControl, Receiving, Reduction, RtoMin, RttSample, SpuriousTimeout,
 };
 pub use connection::Connection;
 pub use handshake::reset_for;

@@ -42,7 +42,13 @@ impl Sender {
         if self.resend_first {
             self.resend_first = false;
             let above = self.scoreboard.hole_from(self.una).1;
-            return Some(self.send_again(now, self.una, above));
+            let chunk = self.send_again(now, self.una, above);
+            if self.sack_bytes > 0 {
+                // this end's own SACK blocks have left a part of a segment for the next one
+                let end = chunk.seq + u64::from(chunk.bytes) + u64::from(chunk.fin);
+                self.high_rxt = self.high_rxt.min(end);
+            }
+            return Some(chunk);
         }
         if self.sack && self.phase == Phase::Fast {
             return self.poll_sack(now);
@@ -66,7 +72,7 @@ impl Sender {
             }
         }
         let end = self.max.min(above.unwrap_or(self.max));
-        let bytes = (end - self.nxt).min(u64::from(self.window.smss_bytes)) as u32;
+        let bytes = (end - self.nxt).min(u64::from(self.payload_most())) as u32;
         if self.in_network() + bytes > self.window.cwnd_bytes {
             self.limited_end = self.max;
             return None;
@@ -106,15 +112,15 @@ impl Sender {
         if self.nxt >= self.write_end {
             return self.poll_fin(now);
         }
-        let smss = self.window.smss_bytes;
-        if let Some(allowed) = self.frto.allowance_bytes(smss) {
+        let most = self.payload_most();
+        if let Some(allowed) = self.frto.allowance_bytes(self.window.smss_bytes) {
             return self.poll_new_into(now, allowed);
         }
         let cwnd_room = self.cwnd_now().saturating_sub(self.in_network());
         let chunk = self.poll_new_into(now, cwnd_room)?;
         // Mostly the congestion window is full now, and the caller need not ask again.
         let queued = self.write_end.saturating_sub(self.nxt);
-        let last = chunk.fresh && u64::from(cwnd_room - chunk.bytes) < queued.min(smss.into());
+        let last = chunk.fresh && u64::from(cwnd_room - chunk.bytes) < queued.min(most.into());
         if last {
             self.limited_end = self.max;
         }
@@ -124,12 +130,12 @@ impl Sender {
     /// Returns a segment of new data for `cwnd_room` bytes in the congestion window.
     #[inline(always)]
     pub(crate) fn poll_new_into(&mut self, now: Nanos, cwnd_room: u32) -> Option<Chunk> {
-        let smss = self.window.smss_bytes;
+        let most = self.payload_most();
         let queued = self.write_end.saturating_sub(self.nxt);
         let wnd_room = self.right_edge().saturating_sub(self.nxt) as u32;
-        let wanted = queued.min(u64::from(smss)) as u32;
+        let wanted = queued.min(u64::from(most)) as u32;
         let bytes = wanted.min(cwnd_room).min(wnd_room);
-        if bytes < smss && !self.may_send_runt(bytes, wanted, cwnd_room) {
+        if bytes < most && !self.may_send_runt(bytes, wanted, cwnd_room) {
             if cwnd_room < wanted {
                 self.limited_end = self.max;
             }
@@ -285,9 +291,7 @@ impl Sender {
     /// `above`, the next SACKed byte.
     pub(crate) fn send_again(&mut self, now: Nanos, seq: u64, above: Option<u64>) -> Chunk {
         let end = self.max.min(above.unwrap_or(self.max)).min(self.write_end);
-        let bytes = end
-            .saturating_sub(seq)
-            .min(u64::from(self.window.smss_bytes)) as u32;
+        let bytes = end.saturating_sub(seq).min(u64::from(self.payload_most())) as u32;
         let end = seq + u64::from(bytes);
         let fin = end == self.write_end && self.max > self.write_end;
         self.nxt = self.nxt.max(end + u64::from(fin));

@@ -2,10 +2,12 @@
 
 use uc_net::{Ecn, Nanos};
 
+use crate::compression::Compression;
 use crate::config::{Config, CongestionControl, Receiving};
 use crate::reassembly::Reassembly;
 use crate::segment::{Segment, flags};
 use crate::seq;
+use crate::tuning::Tuning;
 
 /// Maximum window scale (RFC 7323 §2.3).
 const MOST_WSCALE: u8 = 14;
@@ -42,16 +44,24 @@ pub(crate) struct Receiver {
     window_bytes: u32,
     /// Bytes in order that the application has not read.
     unread_bytes: u32,
+    tuning: Option<Box<Tuning>>,
     pub(crate) wscale: u8,
     reading: bool,
     pub(crate) due: Due,
     /// Bytes received since the last ACK; next line, the largest segment so far.
     unacked_bytes: u32,
     segment_bytes: u32,
+    /// Bytes of a segment on the wire, where several were merged; otherwise `u32::MAX`.
+    pub(crate) wire_bytes: u32,
     /// Whether the receiver makes 4.4BSD's choices; next line, whether it reports duplicate data.
     pub(crate) bsd: bool,
     dsack: bool,
     delay: Option<Nanos>,
+    /// Full segments in order that one ACK covers.
+    ack_segments: u32,
+    compression: Option<Compression>,
+    /// Whether data segments carry SACK blocks and duplicate ACKs.
+    pub(crate) sack_on_data: bool,
     /// Whether some ACKs do not wait and, next line, how many segments from now on.
     quick_acks: bool,
     quick: u8,
@@ -78,14 +88,19 @@ impl Receiver {
             buffer_bytes: config.receive_buffer_bytes,
             window_bytes: 0,
             unread_bytes: 0,
+            tuning: config.autotune_from_bytes.map(Tuning::boxed),
             wscale: 0,
             reading: true,
             due: Due::No,
             unacked_bytes: 0,
             segment_bytes: 0,
+            wire_bytes: u32::MAX,
             bsd: config.receiving == Receiving::Bsd,
             dsack: config.dsack,
             delay: config.delayed_ack,
+            ack_segments: u32::from(config.ack_segments),
+            compression: config.compressed_sacks.map(Compression::new),
+            sack_on_data: config.sack_on_data,
             quick_acks: config.quick_acks,
             quick: if config.quick_acks { QUICK_AT_START } else { 0 },
             deadline: None,
@@ -112,7 +127,17 @@ impl Receiver {
 
     /// Returns the window of a SYN, which is not scaled (RFC 7323 §2.2).
     pub(crate) fn syn_window(&self) -> u16 {
-        self.buffer_bytes.min(u32::from(u16::MAX)) as u16
+        let tuned = self
+            .tuning
+            .as_ref()
+            .map_or(u32::MAX, |tuning| tuning.bytes());
+        self.buffer_bytes.min(tuned).min(u32::from(u16::MAX)) as u16
+    }
+
+    /// Gives up what needs SACK, which the ends have not agreed on.
+    pub(crate) fn without_sack(&mut self) {
+        self.compression = None;
+        self.sack_on_data = false;
     }
 
     pub(crate) fn set_wscale(&mut self, wscale: u8) {
@@ -126,8 +151,20 @@ impl Receiver {
 
     /// Updates the window after a change of the buffer, of what is unread, or of the scale.
     fn size_window(&mut self) {
-        let most = u32::from(u16::MAX) << self.wscale;
+        let mut most = u32::from(u16::MAX) << self.wscale;
+        if let Some(tuning) = &self.tuning {
+            most = most.min(tuning.bytes());
+        }
         self.window_bytes = self.free_bytes().min(most) >> self.wscale << self.wscale;
+    }
+
+    /// Opens the window of a receiver that autotunes, for a segment that has arrived.
+    #[inline(never)]
+    fn tune(&mut self, bytes: u32) {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.arrived(bytes.max(self.segment_bytes));
+            self.size_window();
+        }
     }
 
     /// Returns the right edge that the window field can express, rounded down, if the edge may
@@ -298,7 +335,7 @@ impl Receiver {
         }
         let bytes = u32::from(segment.payload_bytes);
         let mut end = seq + u64::from(bytes);
-        self.segment_bytes = self.segment_bytes.max(bytes);
+        self.segment_bytes = self.segment_bytes.max(bytes.min(self.wire_bytes));
         // data beyond the window is cut off (RFC 9293 §3.10.7.4): a probe into a full buffer is
         // answered and not accepted
         if end > self.said_edge && bytes > 0 {
@@ -311,9 +348,12 @@ impl Receiver {
             self.fin = Some(end);
         }
         self.note_duplicate(seq, end);
+        if self.tuning.is_some() {
+            self.tune(bytes);
+        }
         if seq > self.nxt {
             self.held.hold(seq, end);
-            self.due = Due::Alone; // RFC 5681 §4.2: at once, out of order
+            self.plan_duplicate(now);
             return 0;
         }
         let mut whole = self.nxt.max(end);
@@ -331,6 +371,9 @@ impl Receiver {
     fn deliver(&mut self, whole: u64) -> u32 {
         let fresh = (whole - self.nxt) as u32;
         self.nxt = whole;
+        if let Some(compression) = &mut self.compression {
+            compression.restart();
+        }
         if self.fin == Some(self.nxt) {
             self.nxt += 1;
             self.finished = true;
@@ -341,7 +384,17 @@ impl Receiver {
             self.size_window();
             return 0;
         }
+        self.has_read(fresh);
         fresh
+    }
+
+    /// Raises the bound of a receiver that autotunes, by what its application has read.
+    #[inline]
+    fn has_read(&mut self, bytes: u32) {
+        let most = self.buffer_bytes;
+        if let Some(tuning) = &mut self.tuning {
+            tuning.read(bytes, most);
+        }
     }
 
     /// Records the part of a segment that has arrived before, for the next ACK to report. Its ACK is
@@ -363,6 +416,19 @@ impl Receiver {
         }
     }
 
+    /// Schedules the ACK of a segment out of order (RFC 5681 §4.2): at once, unless duplicate ACKs are
+    /// compressed.
+    #[inline]
+    fn plan_duplicate(&mut self, now: Nanos) {
+        let Some(wait) = self.compression.as_mut().and_then(Compression::wait) else {
+            self.due = Due::Alone;
+            return;
+        };
+        let at = now + wait;
+        self.deadline = Some(self.deadline.map_or(at, |deadline| deadline.min(at)));
+        self.due = self.due_at_least(Due::Later);
+    }
+
     /// Schedules the ACK (RFC 5681 §4.2): every second full segment at once, the rest within the
     /// delay.
     fn plan_ack(&mut self, now: Nanos, bytes: u32) {
@@ -371,7 +437,7 @@ impl Receiver {
         self.quick = self.quick.saturating_sub(1);
         self.unacked_bytes += bytes;
         match self.delay {
-            Some(delay) if self.unacked_bytes < 2 * self.segment_bytes && waits => {
+            Some(delay) if self.unacked_bytes < self.ack_segments * self.segment_bytes && waits => {
                 self.due = self.due_at_least(Due::Later);
                 if self.deadline.is_none() {
                     self.deadline = Some(now + delay);
@@ -395,6 +461,7 @@ impl Receiver {
             return 0;
         }
         let taken = std::mem::take(&mut self.unread_bytes);
+        self.has_read(taken);
         self.size_window();
         self.announce_room(taken);
         taken
@@ -404,6 +471,7 @@ impl Receiver {
     pub(crate) fn read(&mut self, bytes: u32) -> u32 {
         let taken = bytes.min(self.unread_bytes);
         self.unread_bytes -= taken;
+        self.has_read(taken);
         self.size_window();
         self.announce_room(taken);
         taken

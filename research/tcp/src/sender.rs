@@ -89,6 +89,8 @@ pub(crate) struct Sender {
     /// Whether the next new segment carries CWR.
     pub(crate) cwr_pending: bool,
     pub(crate) sack: bool,
+    /// Room that the SACK blocks of the next segment take from its payload, in bytes.
+    pub(crate) sack_bytes: u32,
     timeouts_in_row: u32,
     /// When the first of `timeouts_in_row` timeouts fired.
     unheard_since: Nanos,
@@ -160,6 +162,7 @@ impl Sender {
             ecn: false,
             cwr_pending: false,
             sack: false,
+            sack_bytes: 0,
             timeouts_in_row: 0,
             unheard_since: Nanos::ZERO,
             law,
@@ -215,6 +218,12 @@ impl Sender {
         if !self.finishing {
             self.write_end = self.write_end.min(self.max + unsent_syn);
         }
+    }
+
+    /// Returns the largest payload of the next segment, in bytes.
+    #[inline(always)]
+    pub(crate) fn payload_most(&self) -> u32 {
+        self.window.smss_bytes - self.sack_bytes
     }
 
     /// Returns FlightSize (RFC 5681 §2).

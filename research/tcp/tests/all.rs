@@ -8,6 +8,7 @@ mod ignored_window;
 mod lives;
 mod overruled;
 mod queues;
+mod receivers;
 mod scripts;
 mod stall;
 mod transfers;
