@@ -11,10 +11,27 @@ pub trait Element {
     fn towards_network(&mut self, now: Nanos, segment: &mut Segment);
     /// Passes a segment of the network to the sender.
     fn towards_guest(&mut self, now: Nanos, segment: &mut Segment);
-    /// Returns the window of f that the element computes for the sender, in bytes; `None` if it
-    /// computes none.
-    fn shadow_bytes(&self) -> Option<u32> {
+    /// Returns what the element takes the sender for; `None` if it does not follow it.
+    fn shadow(&self) -> Option<Shadow> {
         None
+    }
+}
+
+/// The sender as an element follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shadow {
+    /// Window of f, in bytes.
+    pub window_bytes: u32,
+    /// Phase, a `CA_…` of [`consts`].
+    pub phase: u32,
+    /// Number of fast retransmits and timeouts so far.
+    pub losses: u32,
+}
+
+impl Shadow {
+    /// Returns whether the sender repairs a loss.
+    pub fn repairs(&self) -> bool {
+        matches!(self.phase, consts::CA_RECOVERY | consts::CA_LOSS)
     }
 }
 
@@ -62,7 +79,11 @@ impl<C: Core> Element for Translator<C> {
         self.port.to_guest(now, segment);
     }
 
-    fn shadow_bytes(&self) -> Option<u32> {
-        self.port.flow().map(uc_core::window_bytes)
+    fn shadow(&self) -> Option<Shadow> {
+        self.port.flow().map(|flow| Shadow {
+            window_bytes: uc_core::window_bytes(flow),
+            phase: flow.ca.into(),
+            losses: flow.losses,
+        })
     }
 }

@@ -85,6 +85,7 @@ pub fn guest_hosts(law: Law, ecn: bool) -> Hosts {
             ..Config::textbook()
         },
         host_delay: Nanos::ZERO,
+        both_ways: false,
         until: Nanos::MAX,
     }
 }

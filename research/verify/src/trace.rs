@@ -145,8 +145,9 @@ fn windows(f: &Line, g: &Line) -> String {
     if f.state.info.ssthresh_bytes < u32::MAX >> 1 {
         let _ = write!(text, " ssthresh {}", f.state.info.ssthresh_bytes);
     }
-    if let Some(shadow) = g.state.shadow_bytes {
-        let _ = write!(text, " guest {} shadow {shadow}", g.state.info.cwnd_bytes);
+    if let Some(shadow) = g.state.shadow {
+        let (guest, shadow) = (g.state.info.cwnd_bytes, shadow.window_bytes);
+        let _ = write!(text, " guest {guest} shadow {shadow}");
     }
     text
 }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use uc_net::Nanos;
 use uc_tcp::{Config, Connection, Info, Segment, Totals};
 
-use crate::element::Element;
+use crate::element::{Element, Shadow};
 use crate::plan::{After, Burst, Plan};
 use crate::way::WayState;
 
@@ -32,14 +32,16 @@ pub struct State {
     pub totals: Totals,
     /// Bytes that the application has written so far.
     pub written_bytes: u64,
-    /// Window of the shadow, if there is one, in bytes.
-    pub shadow_bytes: Option<u32>,
+    /// The sender as its element follows it, if it does.
+    pub shadow: Option<Shadow>,
 }
 
 /// An observer of a run; a method that returns `false` ends the run.
 pub trait Observer {
     /// Observes a segment of the sender, as the network sees it.
     fn sent(&mut self, now: Nanos, segment: &Segment) -> bool;
+    /// Observes that the network loses the segment sent last.
+    fn lost(&mut self, _: &Segment) {}
     /// Observes an act of the sender.
     fn acted(&mut self, now: Nanos, cause: &Cause, before: &State, after: &State) -> bool;
 }
@@ -53,6 +55,8 @@ pub struct Hosts {
     pub receiver: Config,
     /// Delay of a segment between the sender and its element, in each direction.
     pub host_delay: Nanos,
+    /// Whether the receiver's application writes, too, without end.
+    pub both_ways: bool,
     /// Time at which the run ends; a plan's number of packets may end it earlier.
     pub until: Nanos,
 }
@@ -112,7 +116,7 @@ impl Ord for Entry {
 /// sending, or with ACKs only.
 const EVENTS_PER_PACKET_MAX: u64 = 16;
 
-/// The receiver's initial sequence number; it sends no data.
+/// The receiver's initial sequence number.
 const RECEIVER_ISS: u32 = 1;
 
 /// A run in progress.
@@ -156,6 +160,10 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
                 * u32::from(plan.receive_buffer_segments),
             ..hosts.receiver.clone()
         };
+        let mut receiver = Connection::server(&receiver, RECEIVER_ISS);
+        if hosts.both_ways {
+            receiver.write(Nanos::ZERO, u64::MAX, &mut |_| {});
+        }
         World {
             plan,
             hosts,
@@ -164,7 +172,7 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
             entered: 0,
             sender: Connection::client(&sender, plan.iss),
             element,
-            receiver: Connection::server(&receiver, RECEIVER_ISS),
+            receiver,
             data: WayState::new(&plan.data),
             acks: WayState::new(&plan.acks),
             observer,
@@ -264,7 +272,7 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         let before = self.state;
         self.state.info = self.sender.info();
         self.state.totals = *self.sender.totals();
-        self.state.shadow_bytes = self.element.shadow_bytes();
+        self.state.shadow = self.element.shadow();
         self.going &= self.observer.acted(self.now, &cause, &before, &self.state);
         self.plan_write();
         self.plan_read();
@@ -279,6 +287,8 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         if let Some((at, ecn)) = self.data.carry(self.now, segment.ecn) {
             segment.ecn = ecn;
             self.enter(at, Happening::AtReceiver(segment));
+        } else {
+            self.observer.lost(&segment);
         }
     }
 
