@@ -11,11 +11,15 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use uc_core::{Policy, consts};
 use uc_net::Nanos;
-use uc_tcp::{Config, CongestionControl};
+use uc_tcp::{Coalescing, Config, CongestionControl};
 
 use crate::bottleneck::{INITIAL_WINDOW_SEGMENTS, Ratios, Senders, Writes, draw};
 use crate::law::{Law, guest_hosts, native_hosts, rfc_policy};
+use crate::plan::{Plan, Way};
 use crate::world::Hosts;
+
+/// Receive buffer of a receiver that autotunes, in segments: more than the flows of the table reach.
+const TUNED_SEGMENTS: u16 = 4_000;
 
 /// An assumption of the theorems. Relaxed, both senders have what it excludes, unless stated
 /// otherwise.
@@ -37,6 +41,16 @@ pub enum Assumption {
     NoLimitedTransmit,
     /// SACK (RFC 2018 and RFC 6675).
     NoSack,
+    /// The receiver's window opens with each segment, in duplicate ACKs too, as Linux autotunes it.
+    SteadyWindows,
+    /// SACK, and a receiver that autotunes.
+    NoSackSteadyWindows,
+    /// The receiver sends data, too, which its ACKs travel on.
+    DataOneWay,
+    /// SACK, and a receiver that sends data, with SACK blocks and duplicate ACKs on them.
+    NoSackDataOneWay,
+    /// SACK, and a receiver that merges up to 16 segments that arrive within 500 µs (GRO).
+    NoSackAckForEach,
     /// The guest counts an ACK as a duplicate only if its window is that of the last (RFC 5681 §2).
     DuplicatesByNumber,
     /// The guest grows by RFC 9438 and reduces by a factor of 0.7.
@@ -47,7 +61,7 @@ pub enum Assumption {
 
 impl Assumption {
     /// All assumptions, in the order of the table.
-    pub const ALL: [Assumption; 11] = [
+    pub const ALL: [Assumption; 16] = [
         Assumption::AllHold,
         Assumption::NoHostDelay,
         Assumption::AckForEachSegment,
@@ -56,6 +70,11 @@ impl Assumption {
         Assumption::FullSegments,
         Assumption::NoLimitedTransmit,
         Assumption::NoSack,
+        Assumption::SteadyWindows,
+        Assumption::NoSackSteadyWindows,
+        Assumption::DataOneWay,
+        Assumption::NoSackDataOneWay,
+        Assumption::NoSackAckForEach,
         Assumption::DuplicatesByNumber,
         Assumption::NewRenoGuest,
         Assumption::ProfileRfc,
@@ -71,6 +90,11 @@ impl Assumption {
             Assumption::FullSegments => "full segments: writes of 1 to 3,000 bytes",
             Assumption::NoLimitedTransmit => "no limited transmit",
             Assumption::NoSack => "no SACK",
+            Assumption::SteadyWindows => "windows that only new data change: autotuning",
+            Assumption::NoSackSteadyWindows => "no SACK, such windows: SACK, autotuning",
+            Assumption::DataOneWay => "data one way: both ways",
+            Assumption::NoSackDataOneWay => "no SACK, data one way: SACK, both ways",
+            Assumption::NoSackAckForEach => "no SACK, an ACK for each segment: SACK, GRO",
             Assumption::DuplicatesByNumber => "duplicate ACKs by number: a new window hides one",
             Assumption::NewRenoGuest => "a NewReno guest: CUBIC",
             Assumption::ProfileRfc => "profile `rfc`: `linux`",
@@ -102,12 +126,65 @@ impl Assumption {
                 config.limited_transmit = true;
             }),
             Assumption::NoSack => both(&mut f, &mut g, &|config| config.sack = true),
+            Assumption::SteadyWindows => both(&mut f, &mut g, &autotunes),
+            Assumption::NoSackSteadyWindows => both(&mut f, &mut g, &|config| {
+                config.sack = true;
+                autotunes(config);
+            }),
+            Assumption::DataOneWay => {
+                (f.both_ways, g.both_ways) = (true, true);
+            }
+            Assumption::NoSackDataOneWay => {
+                (f.both_ways, g.both_ways) = (true, true);
+                both(&mut f, &mut g, &|config| {
+                    config.sack = true;
+                    config.sack_on_data = true;
+                });
+            }
+            Assumption::NoSackAckForEach => both(&mut f, &mut g, &|config| {
+                config.sack = true;
+                config.coalescing = Some(Coalescing {
+                    segments: 16,
+                    within: Nanos::from_micros(500),
+                });
+            }),
             Assumption::DuplicatesByNumber => g.sender.any_window_duplicates = false,
             Assumption::NewRenoGuest => g.sender.congestion_control = CongestionControl::Cubic,
             Assumption::ProfileRfc => policy.profile = consts::PROFILE_LINUX as u8,
         }
         (f, g, policy)
     }
+
+    /// Returns a flow of the table for this assumption.
+    fn draw(self, seed: u64, number: u64) -> Plan {
+        let writes = match self {
+            Assumption::FullSegments => Writes::Odd,
+            _ => Writes::Endless,
+        };
+        let mut plan = draw(seed, number, writes);
+        match self {
+            Assumption::SteadyWindows | Assumption::NoSackSteadyWindows => {
+                plan.receive_buffer_segments = TUNED_SEGMENTS;
+            }
+            Assumption::DataOneWay | Assumption::NoSackDataOneWay => {
+                plan.acks = Way {
+                    delay_us: plan.acks.delay_us,
+                    packet_us: plan.data.packet_us,
+                    queue_packets: plan.data.queue_packets,
+                    mark_packets: plan.data.mark_packets,
+                    ..Way::default()
+                };
+            }
+            _ => {}
+        }
+        plan
+    }
+}
+
+/// Lets a receiver autotune its window, from ten segments on.
+fn autotunes(config: &mut Config) {
+    config.wscale = Some(7);
+    config.autotune_from_bytes = Some(10 * 1_460);
 }
 
 /// One row of the table: a relaxed assumption.
@@ -130,11 +207,7 @@ pub fn row(seed: u64, cases: u64, assumption: Assumption) -> Row {
         policy,
         strips_ecn: false,
     };
-    let writes = match assumption {
-        Assumption::FullSegments => Writes::Odd,
-        _ => Writes::Endless,
-    };
-    let plans = (0..cases).map(|number| draw(seed, number, writes));
+    let plans = (0..cases).map(|number| assumption.draw(seed, number));
     Row {
         assumption: assumption.label().to_owned(),
         cases,
