@@ -76,10 +76,11 @@ impl Sender {
     /// Returns whether the window is unchanged.
     #[inline(always)]
     fn take_window(&mut self, ack: &Ack<'_>) -> bool {
-        if ack.overtaken || ack.seq < self.wl1 {
+        let is_new = self.habits.new_acks_set_window && ack.ack > self.una;
+        if (ack.overtaken || ack.seq < self.wl1) && !is_new {
             return true;
         }
-        self.wl1 = ack.seq;
+        self.wl1 = self.wl1.max(ack.seq);
         let same = ack.window_bytes == self.snd_wnd;
         if !same {
             self.snd_wnd = ack.window_bytes;

@@ -90,6 +90,10 @@ pub struct Config {
     /// not. RFC 5681 §2 (e) requires the same window; a host behind a translated window then misses
     /// some duplicates.
     pub any_window_duplicates: bool,
+    /// Takes the window of a segment that acknowledges more, whatever its sequence number, as Linux
+    /// does. RFC 9293 §3.10.7.4 takes none from a segment older than the last one that set it, such
+    /// as a retransmission of the peer.
+    pub new_acks_set_window: bool,
     /// Holds a segment smaller than the MSS back while data is in flight (RFC 9293 §3.7.4).
     pub nagle: bool,
     /// Grows the window only while it limits the sender (RFC 9002 §7.8; Linux since 3.16).
@@ -235,6 +239,7 @@ impl Default for Config {
             limited_transmit: true,
             timeout_keeps_ssthresh: true,
             any_window_duplicates: false,
+            new_acks_set_window: false,
             nagle: true,
             cwnd_validation: true,
             restart_after_idle: true,

@@ -158,6 +158,7 @@ fn every_byte_arrives_at_such_receivers_whatever_the_network_does() {
                 .permille(500)
                 .then(|| Nanos::from_micros(random.below(1_000))),
             sack_on_data: random.permille(500),
+            new_acks_set_window: random.permille(500),
             autotune_from_bytes: random
                 .permille(500)
                 .then(|| 3_000 + random.below(20_000) as u32),
