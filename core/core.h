@@ -52,15 +52,17 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 	__u32 segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes;
 	__u64 idle_us = 0;
 	enum uc_sent sent;
+	__u8 again;
 
 	if (uc_is_far(flow, segment))
 		return UC_SENT_NOTHING;
 	if (!uc_flight_bytes(flow) && flow->sent_tick)
 		idle_us = uc_idle_us(flow, now_ns);
 	uc_note_overrun(flow, segment);
+	again = flow->bits & UC_FLOW_RESENT && segment->seq == flow->snd_una;
 	sent = uc_track_sent(flow, annex, segment, now_ns);
 	if (sent > UC_SENT_NEW)
-		uc_distrust_resent(flow, sent, segments);
+		uc_distrust_resent(flow, again, segments);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, annex, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
@@ -218,8 +220,12 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 	flow->bits |= UC_FLOW_ANSWERED;
 	cuts = flow->cuts;
 	uc_law_ack(flow, annex, &ack);
-	if ((flow->trial | flow->ecn_lost | (flow->cuts ^ cuts)) && ack.acked_bytes)
-		uc_distrust_acked(flow, &ack, flow->cuts != cuts);
+	if (flow->trial | flow->ecn_lost | (flow->cuts ^ cuts)) {
+		if (ack.acked_bytes)
+			uc_distrust_acked(flow, &ack, flow->cuts != cuts);
+		else
+			uc_distrust_repeated(flow);
+	}
 	if (!uc_is_coupled(flow) || uc_only_echoes(flow) || !uc_coupled_ack(flow, annex, &ack))
 		uc_tell(flow, segment, ack.duplicate, edit);
 	return reason;

@@ -30,11 +30,12 @@
 /* Segments without ECT that must arrive for the marks to be disbelieved. */
 #define UC_MARKED_CONTROLS 2
 
-/* Parts of uc_flow.ecn_lost: a try has ended with all lost; no ECT data has arrived yet, or a
- * retransmission was lost, too; and the segments lost in a row. */
+/* Parts of uc_flow.ecn_lost: a try has ended with all lost; a retransmission of this try was lost, too;
+ * no ACK has come since the last one; and the segments lost in a row. */
 #define UC_LOST_ONCE  0x80
 #define UC_LOST_DOUBT 0x40
-#define UC_LOST_COUNT 0x3f
+#define UC_LOST_QUIET 0x20
+#define UC_LOST_COUNT 0x1f
 
 /* What a flow has shown of its remote address. */
 enum uc_remote_news {
@@ -61,69 +62,67 @@ static __always_inline __u8 uc_may_distrust(const struct uc_flow *flow)
 	       !uc_guard_segments(&flow->policy);
 }
 
-/* Begins with doubt: no ECT data has arrived yet. */
+/* Begins without a suspicion. */
 static __always_inline void uc_distrust_open(struct uc_flow *flow)
 {
 	uc_set_trial(flow, UC_TRIAL_NONE, 0);
-	flow->ecn_lost = uc_may_distrust(flow) ? UC_LOST_DOUBT : 0;
-	flow->trial_at = flow->snd_una;
+	flow->ecn_lost = 0;
+	flow->trial_at = ~0U;
 }
 
-/* Trusts ECT: some of it has arrived. A flow that has lost data does not test marks, since its path
- * was full. */
+/* Trusts ECT again: some of it has arrived. A flow that has lost data does not test marks, since its
+ * path was full. */
 static __always_inline void uc_trust(struct uc_flow *flow)
 {
-	__u8 lost = flow->ecn_lost != UC_LOST_DOUBT;
-
+	uc_set_trial(flow, UC_TRIAL_NONE, 0);
 	flow->ecn_lost = 0;
-	flow->trial_at = lost ? 0 : flow->srtt_us >> 3;
+	flow->trial_at = 0;
 }
 
-/* Returns whether what is no new data may be ECT, under a law that has all ECT: not while a try goes
- * on that began in doubt, or after one that lost all. */
+/* Returns whether what is no new data may be ECT, under a law that has all ECT: not where its
+ * retransmissions were lost, too, or all of a try. */
 static __always_inline __u8 uc_marks_rest(const struct uc_flow *flow)
 {
-	__u8 doubts = uc_trial_of(flow) == UC_TRIAL_LOST && flow->ecn_lost & UC_LOST_DOUBT;
-
-	return uc_sends_ect(flow) && !doubts && !(flow->ecn_lost & UC_LOST_ONCE);
+	return uc_sends_ect(flow) && !(flow->ecn_lost & (UC_LOST_DOUBT | UC_LOST_ONCE));
 }
 
-/* Takes in a retransmission of `segments`, before it leaves. */
-static __always_inline void uc_distrust_resent(struct uc_flow *flow, enum uc_sent sent,
-					       __u32 segments)
+/* Takes in a retransmission of `segments`, before it leaves. `again`: of the same data as the one
+ * before. What an ACK has reported behind a hole was ECT, too, and has arrived. */
+static __always_inline void uc_distrust_resent(struct uc_flow *flow, __u8 again, __u32 segments)
 {
-	__u32 flight = uc_flight_segments(flow), left;
+	__u32 flight = uc_flight_segments(flow), left, lost = flow->ecn_lost;
 
 	if (uc_trial_of(flow) == UC_TRIAL_MARKED)
 		uc_set_trial(flow, UC_TRIAL_MARKED, 1);
-	if (!uc_may_distrust(flow))
+	if (!uc_may_distrust(flow) || uc_trial_of(flow) == UC_TRIAL_MARKED)
 		return;
-	if (uc_trial_of(flow) == UC_TRIAL_NONE && flight <= UC_TRIAL_COUNT_MAX) {
+	if (uc_trial_of(flow) == UC_TRIAL_NONE) {
+		if (flow->repeated || flight > UC_TRIAL_COUNT_MAX)
+			return;
 		flow->trial_at = flow->snd_nxt;
 		uc_set_trial(flow, UC_TRIAL_LOST, flight);
-	} else if (uc_trial_of(flow) == UC_TRIAL_LOST && sent == UC_SENT_TIMEOUT) {
-		flow->ecn_lost |= UC_LOST_DOUBT;
+	} else if (lost & UC_LOST_QUIET) {
+		lost |= UC_LOST_DOUBT;
 	}
-	if (uc_trial_of(flow) != UC_TRIAL_LOST)
-		return;
 	left = uc_trial_count(flow);
-	uc_set_trial(flow, UC_TRIAL_LOST, left > segments ? left - segments : 0);
-	segments += flow->ecn_lost & UC_LOST_COUNT;
-	flow->ecn_lost = (flow->ecn_lost & ~UC_LOST_COUNT) | uc_min(segments, UC_LOST_COUNT);
+	segments = again ? 0 : uc_min(segments, left);
+	uc_set_trial(flow, UC_TRIAL_LOST, left - segments);
+	segments = uc_min((lost & UC_LOST_COUNT) + segments, UC_LOST_COUNT);
+	flow->ecn_lost = (lost & ~UC_LOST_COUNT) | UC_LOST_QUIET | segments;
 }
 
 /* Ends a try in which ECT data may have been lost. */
 static __always_inline void uc_judge_lost(struct uc_flow *flow)
 {
-	__u8 all = !uc_trial_count(flow), once = flow->ecn_lost & UC_LOST_ONCE;
+	__u8 once = flow->ecn_lost & UC_LOST_ONCE, count = flow->ecn_lost & UC_LOST_COUNT;
 
-	uc_set_trial(flow, UC_TRIAL_NONE, 0);
-	if (!all) {
+	if (uc_trial_count(flow)) {
 		uc_trust(flow);
-	} else if (once && (flow->ecn_lost & UC_LOST_COUNT) >= UC_LOST_SEGMENTS) {
+	} else if (once && count >= UC_LOST_SEGMENTS) {
 		uc_distrust(flow, UC_REMOTE_LOST);
 	} else {
-		flow->ecn_lost |= UC_LOST_ONCE;
+		uc_set_trial(flow, UC_TRIAL_NONE, 0);
+		flow->ecn_lost = UC_LOST_ONCE | count;
 		flow->trial_at = flow->snd_nxt;
 	}
 }
@@ -132,9 +131,8 @@ static __always_inline void uc_judge_lost(struct uc_flow *flow)
 static __always_inline void uc_judge_marks(struct uc_flow *flow)
 {
 	if (uc_trial_count(flow)) {
-		/* congestion; not again before an ACK is free of ECE */
+		/* congestion, and not tested again */
 		flow->policy.modes &= ~UC_MODE_NO_ECT;
-		uc_set_trial(flow, UC_TRIAL_NONE, UC_TRIAL_COUNT_MAX);
 		uc_trust(flow);
 		return;
 	}
@@ -171,6 +169,18 @@ static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc
 	}
 }
 
+/* Takes in an ACK that acknowledges nothing new while something is on trial: one that shows a hole
+ * shows that ECT data behind it have arrived, unless a retransmission may have. */
+static __always_inline void uc_distrust_repeated(struct uc_flow *flow)
+{
+	__u8 first = uc_trial_of(flow) == UC_TRIAL_LOST &&
+		     uc_trial_count(flow) + 1 >= uc_flight_segments(flow) &&
+		     flow->bits & UC_FLOW_RESENT;
+
+	if (flow->repeated && (first || (uc_trial_of(flow) == UC_TRIAL_NONE && flow->ecn_lost)))
+		uc_trust(flow);
+}
+
 /* Takes in an ACK of new data, after the law. `has_cut`: the law has reduced its window on ECE. */
 static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct uc_ack *ack,
 					      __u8 has_cut)
@@ -185,6 +195,7 @@ static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct
 		uc_count_marks(flow, ack, has_cut);
 		break;
 	case UC_TRIAL_LOST:
+		flow->ecn_lost &= ~UC_LOST_QUIET;
 		if (!uc_before(flow->snd_una, flow->trial_at))
 			uc_judge_lost(flow);
 		break;

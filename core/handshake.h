@@ -251,20 +251,18 @@ static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
 /*
  * Holds a flow whose windows can't be written: their unit is more than a segment, or options of the
  * answer could not be read, of which one may be the scale. In strict mode drops limit the guest.
- * Otherwise returns UC_COARSE_WINDOW: nothing limits it, and no guard drops.
+ * Otherwise nothing limits it, and no guard drops: uc_only_echoes().
  */
-static __always_inline enum uc_reason uc_hold_coarse(struct uc_flow *flow,
-						     const struct uc_segment *answer)
+static __always_inline void uc_hold_coarse(struct uc_flow *flow, const struct uc_segment *answer)
 {
 	if (uc_observes(&flow->policy) ||
 	    (!uc_is_coarse(flow) && !(answer->options & UC_OPT_BROKEN)))
-		return UC_TRANSLATED;
+		return;
 	flow->bits |= UC_FLOW_HELD;
 	if (uc_is_strict(&flow->policy))
-		return UC_TRANSLATED;
+		return;
 	flow->policy.guard_segments = 0;
 	flow->policy.modes |= UC_MODE_NO_ECT;
-	return UC_COARSE_WINDOW;
 }
 
 /* Returns whether a SYN-ACK to the guest answers the guest's SYN. In an established flow strict
@@ -325,26 +323,25 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		if (flow->syns == 1 && !(flow->bits & UC_FLOW_UNSURE))
 			uc_sample_rtt(flow, uc_timed_ns(flow, now_ns));
 		flow->bits &= ~UC_FLOW_UNSURE;
-		reason = uc_hold_coarse(flow, segment);
+		uc_hold_coarse(flow, segment);
 	}
 	if (!observe) {
 		edit->flags &= ~(UC_ECE | UC_CWR);
 		edit->ecn = UC_NOT_ECT;
 	}
-	/* what the peer was promised is kept: its marks are answered */
-	if (uc_only_echoes(flow))
-		return UC_COARSE_WINDOW;
-	if (!observe)
+	if (!observe && !uc_only_echoes(flow))
 		edit->window = uc_first_window(flow, segment);
+	/* what the peer was promised is kept: its marks are answered */
+	reason = uc_only_echoes(flow) ? UC_COARSE_WINDOW : UC_TRANSLATED;
 	/* a repeated or forged SYN-ACK of an established flow advertises no window */
 	if (flow->snd_una != segment->ack || flow->snd_nxt != segment->ack ||
 	    flow->echoed_ack != uc_segment_end(segment))
-		return UC_TRANSLATED;
+		return reason;
 	/* stored in the scale of the ACKs that are compared with them */
 	flow->peer_window = uc_units_up(segment->window, flow->wscale);
 	flow->given_window = observe ? flow->peer_window : edit->window >> flow->wscale;
 	uc_give(flow, segment->ack + edit->window);
-	return UC_TRANSLATED;
+	return reason;
 }
 
 /* Handles a SYN-ACK of the guest. Returns as uc_answer_to_guest(). */
@@ -386,7 +383,8 @@ static __always_inline enum uc_reason uc_answer_from_guest(struct uc_flow *flow,
 		flow->echoed_ack = segment->ack;
 		uc_agree(flow, annex, segment);
 		/* the peer was promised nothing yet */
-		if (uc_hold_coarse(flow, segment) != UC_TRANSLATED)
+		uc_hold_coarse(flow, segment);
+		if (uc_only_echoes(flow))
 			flow->bits &= ~UC_FLOW_ECN;
 	}
 	if (uc_only_echoes(flow))

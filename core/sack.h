@@ -27,17 +27,22 @@ struct uc_sack {
 /*
  * Returns a number, not 0, that changes with the first block; 0: the ACK reports nothing behind a
  * hole. A first block below the ACK number, or inside the second block, is a D-SACK (RFC 2883 §4):
- * it reports a segment that came twice. The second block then is as the ACK before had it.
+ * it reports a segment that came twice. The second block then is the one that counts: as the ACK
+ * before had it, or if that was lost, the news.
  */
 static __always_inline __u16 uc_sack_mark(const struct uc_sack *sack, __u32 ack)
 {
-	__u32 mixed = sack->left * 0x9e3779b1U ^ sack->right;
-	__u8 inside = sack->next_left != sack->next_right &&
-		      !uc_before(sack->left, sack->next_left) &&
-		      !uc_after(sack->right, sack->next_right);
+	__u32 left = sack->left, right = sack->right, mixed;
+	__u8 inside = sack->next_left != sack->next_right && !uc_before(left, sack->next_left) &&
+		      !uc_after(right, sack->next_right);
 
-	if (sack->left == sack->right || !uc_after(sack->right, ack) || inside)
+	if (!uc_after(right, ack) || inside) {
+		left = sack->next_left;
+		right = sack->next_right;
+	}
+	if (left == right || !uc_after(right, ack))
 		return 0;
+	mixed = left * 0x9e3779b1U ^ right;
 	return (__u16)(mixed >> 16 ^ mixed) | 1;
 }
 

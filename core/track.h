@@ -39,6 +39,7 @@ struct uc_ack {
 	__u32 now_us;      /* when it passed, for laws that compute with time; wraps */
 	__u8 duplicate;    /* uc_is_duplicate() */
 	__u8 old;          /* outside snd_una … snd_nxt: ignored */
+	__u8 fills;        /* with SACK: much of what it covers was reported before */
 	__u8 ece;
 };
 
@@ -72,7 +73,8 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 		return UC_SENT_FAST;
 	/* RFC 8985 §7: a tail loss probe repeats the last segment. If that is alone in flight, the
 	 * probe looks like a timeout; it counts as one when it comes a second time */
-	if (sack && end == flow->snd_nxt && uc_flight_segments(flow) == 1)
+	if (sack && end == flow->snd_nxt &&
+	    uc_flight_bytes(flow) <= flow->mss_bytes + !!(flow->bits & UC_FLOW_FIN_GUEST))
 		return UC_SENT_AGAIN;
 	return UC_SENT_TIMEOUT;
 }
@@ -412,8 +414,8 @@ static __always_inline __u8 uc_keeps_window(const struct uc_flow *flow,
 
 /*
  * Returns whether an ACK of SND.UNA is a duplicate for the guest: with SACK one that brings news
- * (sack.h). Without, profile `rfc` is about guests that count by number, and others go by the window as
- * well (RFC 5681 §2 (e)), which is the one that the port writes.
+ * (sack.h). Without, profile `rfc` is about guests that count by number. Others go by the window as well
+ * (RFC 5681 §2 (e); Linux by one that grows), which is the one that the port writes.
  */
 static __always_inline __u8 uc_is_duplicate(const struct uc_flow *flow,
 					    const struct uc_segment *segment)
@@ -422,7 +424,8 @@ static __always_inline __u8 uc_is_duplicate(const struct uc_flow *flow,
 		return segment->options & UC_OPT_SACK && segment->mss_bytes != flow->repeated &&
 		       uc_flight_bytes(flow);
 	return uc_repeats(flow, segment) &&
-	       (flow->policy.profile == UC_PROFILE_RFC || segment->window == flow->peer_window ||
+	       (flow->policy.profile == UC_PROFILE_RFC ||
+		(segment->window && segment->window <= flow->peer_window) ||
 		uc_keeps_window(flow, segment));
 }
 
@@ -471,6 +474,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct u
 	if (!ack.acked_bytes)
 		return ack;
 
+	ack.fills = flow->bits & UC_FLOW_SACK && flow->repeated;
 	/* with SACK, an ACK of new data may be the first to report the next hole */
 	flow->repeated = 0;
 	if (segment->options & UC_OPT_SACK && flow->bits & UC_FLOW_SACK)

@@ -72,8 +72,8 @@ static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_a
 		uc_linux_undo(flow);
 	if (ack->acked_bytes)
 		uc_linux_end_reduction(flow);
-	/* the duplicates of the recovery counted all but about one segment as delivered before */
-	if (recovering && flow->ca == UC_CA_OPEN)
+	/* the duplicates of the repair counted all but about one segment as delivered before */
+	if ((recovering && flow->ca == UC_CA_OPEN) || (ack->fills && !uc_linux_reducing(flow)))
 		rest.acked_bytes = uc_min(ack->acked_bytes, flow->mss_bytes);
 	if (ack->ece && flow->ca == UC_CA_OPEN) {
 		uc_linux_cut(flow,

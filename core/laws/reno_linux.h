@@ -185,8 +185,8 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow, struct uc_ann
 	struct uc_reno *reno = &flow->reno;
 	__u32 ssthresh = reno->ssthresh;
 
-	/* a second timeout of the same data leaves ssthresh */
-	if (flow->ca != UC_CA_LOSS || !uc_before(flow->snd_una, reno->recover))
+	/* a timeout in the repair of another, or of what a reduction has answered, leaves ssthresh */
+	if (flow->ca == UC_CA_OPEN || !uc_before(flow->snd_una, reno->recover))
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	uc_undo_open(flow, annex, reno->cwnd, ssthresh);
 	reno->recover = flow->snd_nxt;
@@ -215,6 +215,7 @@ static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	else if (uc_law_has(flow->policy.law, UC_SHALLOW))
 		flow->reno.ssthresh = uc_linux_half(flow);
+	flow->reno.recover = flow->snd_nxt;
 	flow->ca = UC_CA_RECOVERY;
 	flow->losses++;
 }

@@ -139,6 +139,9 @@ static __always_inline void uc_rfc_undo(struct uc_flow *flow, __u32 acked_bytes)
 		/* or feigned timeouts would keep losses from their recovery */
 		reno->recover = flow->snd_una - 2;
 	}
+	/* a guest with SACK repairs the next loss by its reports */
+	if (flow->bits & UC_FLOW_SACK)
+		reno->recover = flow->snd_una - 2;
 	reno->ssthresh = undo.ssthresh;
 	reno->cwnd = uc_max(bytes, flow->mss_bytes);
 	/* a reduction that is undone has answered no mark */

@@ -383,9 +383,7 @@ fn trusts(flow: &Flow) -> bool {
 
 /// Are retransmissions and ACKs without ECT, since ECT may be what is lost?
 fn doubts(flow: &Flow) -> bool {
-    let lost = u32::from(flow.ecn_lost);
-    lost & consts::LOST_ONCE != 0
-        || u32::from(flow.trial) & 3 == consts::TRIAL_LOST && lost & consts::LOST_DOUBT != 0
+    u32::from(flow.ecn_lost) & (consts::LOST_ONCE | consts::LOST_DOUBT) != 0
 }
 
 #[test]
@@ -490,7 +488,7 @@ fn reduced(before: &Flow, after: &Flow) -> bool {
     let ca = |flow: &Flow| u32::from(flow.ca);
     let under_way = linux
         && ((ca(before) == consts::CA_CWR && ca(after) == consts::CA_RECOVERY)
-            || (ca(before) == consts::CA_LOSS
+            || (ca(before) != consts::CA_OPEN
                 && (before.snd_una.wrapping_sub(before.reno.recover) as i32) < 0));
     after.losses != before.losses && !under_way
 }
