@@ -5,7 +5,8 @@
 //! after each step what the guest's kernel holds ([`linux::drive`]). Afterwards the core follows the
 //! record ([`linux::follow`]), and its window, threshold and view of losses are compared with the
 //! kernel's at each step ([`linux::judge`]). Each difference has a class ([`linux::class`]); some are
-//! explained, the others fail the test.
+//! explained, the others fail the test. Copies of the core with planted faults follow the same
+//! records, and each must fail.
 
 mod linux;
 mod support;
@@ -21,7 +22,7 @@ use linux::class::Class;
 use linux::judge::{Verdict, judge};
 use linux::record::Record;
 use linux::world::{Counts, World};
-use linux::{drive, told};
+use linux::{drive, planted, told};
 use uc_core::{Compiled, Core};
 
 /// Flows without `UC_CASES`.
@@ -160,4 +161,34 @@ fn live_the_shadow_does_what_linux_does() {
         known <= known_max,
         "{known} flows with a known fault, of {known_max} at most"
     );
+}
+
+#[test]
+fn live_each_planted_fault_is_found() {
+    let Some(run) = run() else { return };
+    let right = verdicts(&run.flows, Compiled);
+    let scratch = tempfile::tempdir().unwrap();
+    let missed = |fault: &planted::Planted| {
+        let core = planted::compile(scratch.path(), fault);
+        let wrong = verdicts(&run.flows, core);
+        let both = right.iter().zip(&wrong);
+        let found = both.filter(|(right, wrong)| !is_faulty(right) && is_faulty(wrong));
+        let mut classes: BTreeMap<Class, usize> = BTreeMap::new();
+        for finding in found.flat_map(|(_, wrong)| &wrong.findings) {
+            if finding.class.is_fault() {
+                *classes.entry(finding.class).or_default() += 1;
+            }
+        }
+        println!("{}: {classes:?}", fault.name);
+        classes.is_empty().then_some(fault.name)
+    };
+    let (first, second) = planted::FAULTS.split_at(planted::FAULTS.len() / 2);
+    let missed = std::thread::scope(|scope| {
+        let all = |faults: &'static [planted::Planted]| faults.iter().filter_map(missed).collect();
+        let second = scope.spawn(move || -> Vec<&str> { all(second) });
+        let mut missed: Vec<&str> = all(first);
+        missed.extend(second.join().unwrap());
+        missed
+    });
+    assert!(missed.is_empty(), "not found: {missed:?}");
 }
