@@ -1,5 +1,6 @@
 //! `getsockopt(TCP_INFO)` in the kernel's own layout (include/uapi/linux/tcp.h), up to
-//! `tcpi_snd_wnd` (Linux 5.4): the C library's struct stops earlier.
+//! `tcpi_total_rto_time` (Linux 6.7): the C library's struct stops earlier. Kernels from 5.4 on fill
+//! it up to `tcpi_snd_wnd`.
 
 use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
@@ -105,6 +106,12 @@ pub struct TcpInfo {
     rcv_ooopack: u32,
     /// Peer's window as last received, scaled, in bytes.
     pub snd_wnd: u32,
+    rcv_wnd: u32,
+    rehash: u32,
+    /// Expired retransmission timers since the connection began; 0 before Linux 6.7.
+    pub total_rto: u16,
+    total_rto_recoveries: u16,
+    total_rto_time_ms: u32,
 }
 
 impl TcpInfo {
@@ -190,6 +197,7 @@ mod tests {
         assert_eq!(offset_of!(TcpInfo, bytes_acked), 120);
         assert_eq!(offset_of!(TcpInfo, bytes_sent), 200);
         assert_eq!(offset_of!(TcpInfo, snd_wnd), 228);
+        assert_eq!(offset_of!(TcpInfo, total_rto), 240);
     }
 
     #[test]
