@@ -59,7 +59,7 @@ static __always_inline void uc_distrust(struct uc_flow *flow, enum uc_remote_new
 static __always_inline __u8 uc_may_distrust(const struct uc_flow *flow)
 {
 	return uc_sends_ect(flow) && !uc_observes(&flow->policy) &&
-	       !uc_guard_segments(&flow->policy);
+	       !(flow->policy.modes & UC_MODE_TRUST_ECN) && !uc_guard_segments(&flow->policy);
 }
 
 /* Begins without a suspicion. */
@@ -217,13 +217,20 @@ static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 		uc_distrust(flow, UC_REMOTE_REFUSED);
 }
 
+/* Returns whether flows of a policy do without ECN where others have lost by it. */
+static __always_inline __u8 uc_remembers_remotes(const struct uc_policy *policy)
+{
+	return uc_law_has(policy->law, UC_WANTS_ECN) && !uc_observes(policy) &&
+	       !(policy->modes & UC_MODE_TRUST_ECN);
+}
+
 /* Returns what the flow has shown of its remote address so far. */
 static __always_inline enum uc_remote_news uc_remote_news_of(const struct uc_flow *flow)
 {
 	__u8 asked = flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT) &&
 		     flow->syns <= flow->policy.ecn_syns;
 
-	if (uc_observes(&flow->policy) || !uc_law_has(flow->policy.law, UC_WANTS_ECN))
+	if (!uc_remembers_remotes(&flow->policy))
 		return UC_REMOTE_NOTHING;
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
 		return (enum uc_remote_news)uc_trial_count(flow);

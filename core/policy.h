@@ -59,6 +59,8 @@ enum uc_guest_ecn {
  * distrusted (distrust.h) or no window can answer a mark. A flow that begins so neither asks for ECN
  * nor agrees to it. */
 #define UC_MODE_NO_ECT 0x20
+/* ECN is trusted whatever happens: distrust.h tests nothing, and no address is remembered. */
+#define UC_MODE_TRUST_ECN 0x40
 
 struct uc_policy {
 	__u8 law;     /* enum uc_law */
@@ -144,6 +146,9 @@ static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 	  "removes SACK from SYN and SYN-ACK")                                                     \
 	X(no_timestamps, UC_OF_ANY, FLAG, modes, 0, UC_WITHHELD_TIMESTAMPS, 0, UC_NO_WORDS,        \
 	  "removes timestamps from SYN and SYN-ACK")                                               \
+	X(trust_ecn, UC_OF_ANY, FLAG, modes, 0, UC_MODE_TRUST_ECN, 0, UC_NO_WORDS,                 \
+	  "never gives ECN up where packets with it are refused, lost or all marked: for paths "   \
+	  "of one's own")                                                                          \
 	X(observe, UC_OF_ANY, FLAG, modes, 0, UC_MODE_OBSERVE, 0, UC_NO_WORDS,                     \
 	  "keeps the law's state for each flow and writes nothing: a dry run")
 

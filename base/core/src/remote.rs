@@ -61,8 +61,8 @@ impl Remote {
     /// Returns the policy of a flow that begins now: without ECN if the address is distrusted.
     #[must_use]
     pub fn policy(&self, policy: &Policy, now_ns: u64) -> Policy {
-        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
-        let distrusted = unsafe { sys::uc_shim_is_distrusted(self, now_ns) != 0 };
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        let distrusted = unsafe { sys::uc_shim_is_distrusted(self, policy, now_ns) != 0 };
         let mut policy = *policy;
         if distrusted {
             policy.modes |= consts::MODE_NO_ECT as u8;

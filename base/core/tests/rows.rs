@@ -129,6 +129,7 @@ fn parameters_belong_to_their_laws() {
         "no_window_scale",
         "no_sack",
         "no_timestamps",
+        "trust_ecn",
         "observe",
     ];
     assert_eq!(of(Law::PASS), [""; 0]);

@@ -105,6 +105,7 @@ pub fn rfc_policy(law: Law, initial_window_segments: u8) -> Policy {
     };
     Policy {
         initial_window_segments,
+        modes: consts::MODE_TRUST_ECN as u8,
         ..Policy::new(law, consts::PROFILE_RFC)
     }
 }
