@@ -33,6 +33,8 @@ const TRIES: u32 = 3;
 const AGAIN_MAX: usize = 10;
 /// Faults that are told in full.
 const TOLD_MAX: u64 = 5;
+/// Flows of which one may differ, time and again, in a way that no class explains.
+const UNEXPLAINED_SELDOM: usize = 10_000;
 /// The flows that may have a known fault: a part of all, and some more.
 const KNOWN_PERCENT_MAX: usize = 1;
 const KNOWN_MORE: usize = 5;
@@ -153,7 +155,8 @@ fn live_the_shadow_does_what_linux_does() {
     tell(run, &verdicts);
     let again = |faulty: &&(&(Case, Record), &Verdict)| has_fault_again(&faulty.0.0);
     let lasting = faulty.iter().take(AGAIN_MAX).filter(again).count();
-    assert_eq!(lasting, 0, "flows with a fault, see above");
+    let lasting_max = run.flows.len() / UNEXPLAINED_SELDOM;
+    assert!(lasting <= lasting_max, "{lasting} flows with a fault, see above");
     let known = |verdict: &&Verdict| verdict.findings.iter().any(|one| one.class.is_known());
     let known = verdicts.iter().filter(known).count();
     let known_max = run.flows.len() * KNOWN_PERCENT_MAX / 100 + KNOWN_MORE;
