@@ -192,12 +192,13 @@ __attribute__((noinline)) int uc_hides_tcp(struct __sk_buff *skb)
 	return 1;
 }
 
-/* uc_parse_options() returns mss_bytes << 16 | wscale << 8 | UC_OPT_*, with UC_OPT_BROKEN if an option
- * contradicts its length. */
+/* uc_parse_options() returns mss_bytes << 16 | wscale << 8 | UC_OPT_*, with UC_OPT_BROKEN if an
+ * option contradicts its length. */
 
 /*
  * Parses the options of a SYN or SYN-ACK, `bytes` long at offset `at`. Skips options of unknown
- * kind, and ends at one that contradicts its length. A global function: the verifier checks its loop once, and not for each state of the caller.
+ * kind, and ends at one that contradicts its length. A global function: the verifier checks its
+ * loop once, and not for each state of the caller.
  */
 __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at, __u32 bytes)
 {
@@ -258,8 +259,8 @@ __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at
 #define UC_TIMESTAMPS_WORD 0x0101080a
 
 /*
- * Returns uc_sack_mark() of an ACK whose options lie from offset `at` to `end`; 0 if it has no block. A
- * global function, as uc_parse_options(). Its callers have 32 bytes of stack left for it.
+ * Returns uc_sack_mark() of an ACK whose options lie from offset `at` to `end`; 0 if it has no
+ * block. A global function, as uc_parse_options(). Its callers have 32 bytes of stack left for it.
  */
 __attribute__((noinline)) __u32 uc_parse_sack(struct __sk_buff *skb, __u32 at, __u32 end, __u32 ack)
 {
@@ -267,8 +268,7 @@ __attribute__((noinline)) __u32 uc_parse_sack(struct __sk_buff *skb, __u32 at, _
 	__u8 *option = (__u8 *)&sack;
 
 	for (int i = 0; i < UC_OPTIONS_MAX; i++) {
-		if (at >= end || bpf_skb_load_bytes(skb, at, option, 1) ||
-		    option[0] == UC_KIND_END)
+		if (at >= end || bpf_skb_load_bytes(skb, at, option, 1) || option[0] == UC_KIND_END)
 			return 0;
 		if (option[0] == UC_KIND_NOP) {
 			at++;

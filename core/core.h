@@ -326,9 +326,9 @@ static __always_inline enum uc_reason uc_translate_later(struct uc_flow *flow,
 
 /*
  * Translates any segment but a SYN of a known flow. Returns what the platform must do:
- * UC_TRANSLATED, UC_RESYNCED, UC_HELD or UC_COARSE_WINDOW: write the edit. UC_NO_HANDSHAKE: pass the segment, keep
- * the flow. A reason of uc_drops(): drop the segment, which has changed nothing in the flow. Any
- * other reason: write the edit, remove the flow.
+ * UC_TRANSLATED, UC_RESYNCED, UC_HELD or UC_COARSE_WINDOW: write the edit. UC_NO_HANDSHAKE: pass
+ * the segment, keep the flow. A reason of uc_drops(): drop the segment, which has changed nothing
+ * in the flow. Any other reason: write the edit, remove the flow.
  */
 static __always_inline enum uc_reason uc_translate(struct uc_flow *flow, struct uc_annex *annex,
 						   const struct uc_segment *segment, __u64 now_ns,

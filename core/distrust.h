@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Remote ends and paths that harm flows with ECN, which the host asked for and the guest did not. The
- * guest must not lose its connection to it, so a flow tests what it suspects, goes on without ECN, and
- * the platform remembers the remote address for an hour: uc_remote below.
+ * Remote ends and paths that harm flows with ECN, which the host asked for and the guest did not.
+ * The guest must not lose its connection to it. So a flow tests what it suspects, and goes on
+ * without ECN; the platform remembers the remote address for an hour (uc_remote below).
  *
- *   refused   a RST answers the SYN that asks for ECN, or only a SYN without the offer gets an answer.
- *             That may be meant: the service is down, SYNs were lost. So an address that has agreed to
- *             ECN is not suspected, and one that resets a SYN without the offer, too, is cleared.
+ *   refused   a RST answers the SYN that asks for ECN, or only a SYN without the offer gets an
+ *             answer. That may be meant: the service is down, SYNs were lost. So an address that
+ *             has agreed to ECN is not suspected, and one that resets a SYN without the offer,
+ *             too, is cleared.
  *   lost      ECT data vanish. A try ends with the ACK of what was in flight at its first
  *             retransmission. If all of that had to be retransmitted, and of the data after it as
  *             well, at least ten segments in all and none delivered between, it is the path.
- *   marked    everything is marked. After eight reductions in a row without one ACK free of ECE, and
- *             while the round-trip time shows no queue, the flow sends a window of data without ECT. A
- *             switch that marks because it is congested drops such data (RFC 7567 §4.2.1, RFC 3168 §5).
- *             If they arrive, the marks were no congestion: ECE means nothing any more.
+ *   marked    everything is marked. After eight reductions in a row without one ACK free of ECE,
+ *             and while the round-trip time shows no queue, the flow sends a window of data without
+ *             ECT. A switch that marks because it is congested drops such data (RFC 7567 §4.2.1,
+ *             RFC 3168 §5). If they arrive, the marks were no congestion: ECE means nothing any
+ *             more.
  *
  * RFC 9000 §13.4.2.1 and RFC 9768 §3.2.2.4 test paths of QUIC and AccECN for the same two faults.
  */
@@ -30,8 +32,9 @@
 /* Segments without ECT that must arrive for the marks to be disbelieved. */
 #define UC_MARKED_CONTROLS 2
 
-/* Parts of uc_flow.ecn_lost: a try has ended with all lost; a retransmission of this try was lost, too;
- * no ACK has come since the last one; and the segments lost in a row. */
+/* Parts of uc_flow.ecn_lost: a try has ended with all lost; a retransmission of this try was lost,
+ * too, or no data has arrived yet; no ACK has come since the last one; and the segments lost in a
+ * row. */
 #define UC_LOST_ONCE  0x80
 #define UC_LOST_DOUBT 0x40
 #define UC_LOST_QUIET 0x20
@@ -54,8 +57,8 @@ static __always_inline void uc_distrust(struct uc_flow *flow, enum uc_remote_new
 	uc_set_trial(flow, UC_TRIAL_VERDICT, why);
 }
 
-/* Returns whether the flow tries anything. Under a guard it doesn't: a guest could feign that its data
- * were lost, to be rid of marks. */
+/* Returns whether the flow tries anything. Under a guard it doesn't: a guest could feign that its
+ * data were lost, to be rid of marks. */
 static __always_inline __u8 uc_may_distrust(const struct uc_flow *flow)
 {
 	return uc_sends_ect(flow) && !uc_observes(&flow->policy) &&
@@ -70,8 +73,8 @@ static __always_inline void uc_distrust_open(struct uc_flow *flow)
 	flow->trial_at = ~0U;
 }
 
-/* Trusts ECT again: some of it has arrived. A flow that has lost data does not test marks, since its
- * path was full. */
+/* Trusts ECT again: some of it has arrived. A flow that has lost data does not test marks, since
+ * its path was full. */
 static __always_inline void uc_trust(struct uc_flow *flow)
 {
 	uc_set_trial(flow, UC_TRIAL_NONE, 0);
@@ -84,6 +87,13 @@ static __always_inline void uc_trust(struct uc_flow *flow)
 static __always_inline __u8 uc_marks_rest(const struct uc_flow *flow)
 {
 	return uc_sends_ect(flow) && !(flow->ecn_lost & (UC_LOST_DOUBT | UC_LOST_ONCE));
+}
+
+/* Returns whether none of the guest's data was acknowledged yet (as far as profile `linux` knows,
+ * which leaves `recover` until its first reduction). */
+static __always_inline __u8 uc_is_first_flight(const struct uc_flow *flow)
+{
+	return uc_counts_segments(flow) && flow->reno.recover + 2 == flow->snd_una;
 }
 
 /* Takes in a retransmission of `segments`, before it leaves. `again`: of the same data as the one
@@ -101,6 +111,8 @@ static __always_inline void uc_distrust_resent(struct uc_flow *flow, __u8 again,
 			return;
 		flow->trial_at = flow->snd_nxt;
 		uc_set_trial(flow, UC_TRIAL_LOST, flight);
+		if (uc_is_first_flight(flow))
+			lost |= UC_LOST_DOUBT;
 	} else if (lost & UC_LOST_QUIET) {
 		lost |= UC_LOST_DOUBT;
 	}
@@ -137,20 +149,21 @@ static __always_inline void uc_judge_marks(struct uc_flow *flow)
 		return;
 	}
 	uc_distrust(flow, UC_REMOTE_MARKED);
-	/* what its marks have taken */
+	/* its marks have taken that; a group's answer will set its own again */
 	flow->reno.ssthresh = UC_INFINITE_SSTHRESH;
 	flow->ca = UC_CA_OPEN;
 }
 
-/* Returns whether the round-trip time shows no queue that marks: such a queue is at least a seventh of
- * what the path holds (RFC 8257 §4.1 and its source, DCTCP §3.3), and the smoothed time here at most
- * an eighth above the smallest. */
+/* Returns whether the round-trip time shows no queue that marks: such a queue is at least a seventh
+ * of what the path holds (RFC 8257 §4.1 and its source, DCTCP §3.3), and the smoothed time here at
+ * most an eighth above the smallest. */
 static __always_inline __u8 uc_is_idle_path(const struct uc_flow *flow)
 {
 	return flow->srtt_us >> 3 <= flow->trial_at + (flow->trial_at >> 3);
 }
 
-/* Counts reductions on ECE that no ACK without ECE has interrupted, and begins the test of marks. */
+/* Counts reductions on ECE that no ACK without ECE has interrupted, and begins the test of marks.
+ */
 static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc_ack *ack,
 					   __u8 has_cut)
 {
@@ -161,8 +174,7 @@ static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc
 	if (!ack->ece || !has_cut || cuts >= UC_TRIAL_COUNT_MAX || !uc_may_distrust(flow))
 		return;
 	uc_set_trial(flow, UC_TRIAL_NONE, cuts);
-	if (cuts >= UC_MARKED_CUTS && !flow->ecn_lost && uc_is_idle_path(flow) &&
-	    !uc_is_coupled(flow)) {
+	if (cuts >= UC_MARKED_CUTS && !flow->ecn_lost && uc_is_idle_path(flow)) {
 		uc_set_trial(flow, UC_TRIAL_MARKED, 0);
 		flow->policy.modes |= UC_MODE_NO_ECT;
 		flow->trial_at = flow->snd_nxt;
@@ -208,8 +220,8 @@ static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct
 	}
 }
 
-/* Takes in a SYN-ACK that does not agree to ECN. If only a SYN without the offer got it, SYNs that ask
- * may be dropped on the way. */
+/* Takes in a SYN-ACK that does not agree to ECN. If only a SYN without the offer got it, SYNs that
+ * ask may be dropped on the way. */
 static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 {
 	if (flow->policy.ecn_syns && flow->syns > flow->policy.ecn_syns &&

@@ -5,8 +5,9 @@
  *   strict mode    what can't be translated: AccECN's AE and the MPTCP options (strict.h)
  *   by policy      window scaling, SACK, timestamps; with guest_ecn `translate`, AE from the peer's
  *
- * The flow is then as if the ends had offered the rest: their answers decide as always. A signed segment (RFC 2385, RFC 5925) stays as it is, since the
- * signature covers its options; so do those of a flow that is only observed.
+ * The flow is then as if the ends had offered the rest: their answers decide as always. A signed
+ * segment (RFC 2385, RFC 5925) stays as it is, since the signature covers its options; so do those
+ * of a flow that is only observed.
  */
 #ifndef UC_DOWNGRADE_H
 #define UC_DOWNGRADE_H
@@ -49,9 +50,8 @@ static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct 
 
 /* Returns the reason that a packet is counted by: one that lost what can't be translated has its
  * own, and a peer's offer of AccECN, to which the host agrees by classic ECN. */
-static __always_inline enum uc_reason uc_counted_as(enum uc_reason reason,
-						    const struct uc_segment *segment,
-						    const struct uc_edit *edit)
+static __always_inline enum uc_reason
+uc_counted_as(enum uc_reason reason, const struct uc_segment *segment, const struct uc_edit *edit)
 {
 	if (reason != UC_TRANSLATED)
 		return reason;

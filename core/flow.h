@@ -128,16 +128,16 @@ struct uc_coupled {
 
 /* Whether something about the path's ECN is on trial: the low two bits of uc_flow.trial. */
 enum uc_trial {
-	UC_TRIAL_NONE,    /* the rest counts reductions without an ACK free of ECE between */
-	UC_TRIAL_LOST,    /* what was in flight may be lost to ECT; segments not retransmitted yet */
-	UC_TRIAL_MARKED,  /* data from trial_at on have no ECT; 1 after a retransmission */
+	UC_TRIAL_NONE,   /* the rest counts reductions without an ACK free of ECE between */
+	UC_TRIAL_LOST,   /* what was in flight may be lost to ECT; segments not retransmitted yet */
+	UC_TRIAL_MARKED, /* data from trial_at on have no ECT; 1 after a retransmission */
 	UC_TRIAL_VERDICT, /* UC_MODE_NO_ECT is set; enum uc_remote_news */
 };
 
 #define UC_TRIAL_COUNT_MAX 63
 
 struct uc_flow {
-	__u64 seen_ns;  /* the last segment in either direction: idle flows are collected by it */
+	__u64 seen_ns; /* the last segment in either direction: idle flows are collected by it */
 
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
@@ -150,8 +150,8 @@ struct uc_flow {
 	__u32 srtt_us;       /* ×8, RFC 6298 */
 	__u32 rttvar_us;     /* ×4 */
 	__u32 runt_seq;      /* the end of the last new sub-MSS segment */
-	__u32 hole_seq;      /* UC_FLOW_HOLE: where that segment begins, or data refused with a SYN */
-	__u32 resent_end;    /* the end of what it retransmitted since its timer fired */
+	__u32 hole_seq;   /* UC_FLOW_HOLE: where that segment begins, or data refused with a SYN */
+	__u32 resent_end; /* the end of what it retransmitted since its timer fired */
 	/* distrust.h: on trial, and after a try that lost all, a sequence number; otherwise the
 	 * smallest round-trip time, µs */
 	__u32 trial_at;
@@ -178,12 +178,12 @@ struct uc_flow {
 	__u16 peer_window;         /* window field of the last ACK to the guest, before the edit */
 	__u16 given_window;        /* the same field after the edit */
 	__u16 runt_short_bytes;    /* what the segment at runt_seq lacked to a full one */
-	__u16 repeated;            /* shows a hole at snd_una; 0: nothing does. uc_note_repeated() */
-	__u8 mss_candidate_seen;   /* how often mss_candidate_bytes came in a row */
-	__u8 offered;              /* uc_offered_segments() and uc_piece_segments() */
-	__u8 wscale;               /* of the peer's windows */
-	__u8 stage;                /* enum uc_stage */
-	__u8 ca;                   /* enum uc_ca_state */
+	__u16 repeated;          /* shows a hole at snd_una; 0: nothing does. uc_note_repeated() */
+	__u8 mss_candidate_seen; /* how often mss_candidate_bytes came in a row */
+	__u8 offered;            /* uc_offered_segments() and uc_piece_segments() */
+	__u8 wscale;             /* of the peer's windows */
+	__u8 stage;              /* enum uc_stage */
+	__u8 ca;                 /* enum uc_ca_state */
 	__u8 dup_acks;
 	__u8 syns;         /* SYNs of the guest so far, ≤ 255 */
 	__u8 backoffs;     /* profile `rfc`: timeouts since the last round-trip time was measured */
@@ -308,15 +308,15 @@ static __always_inline __u8 uc_has_annex(const struct uc_flow *flow)
 	return uc_needs_annex(&flow->policy, flow->share);
 }
 
-/* Returns whether the port does no more for the flow than to echo its peer's marks: its windows can't
- * be written, and strict mode doesn't hold it by drops instead. */
+/* Returns whether the port does no more for the flow than to echo its peer's marks: its windows
+ * can't be written, and strict mode doesn't hold it by drops instead. */
 static __always_inline __u8 uc_only_echoes(const struct uc_flow *flow)
 {
 	return flow->bits & UC_FLOW_HELD && !uc_is_strict(&flow->policy);
 }
 
-/* Returns whether the guest's new data are ECN-capable: both ends have agreed on it, and the law can
- * answer a mark. */
+/* Returns whether the guest's new data are ECN-capable: both ends have agreed on it, and the law
+ * can answer a mark. */
 static __always_inline __u8 uc_sends_ect(const struct uc_flow *flow)
 {
 	return flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT);

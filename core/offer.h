@@ -7,8 +7,8 @@
  * the host's would, ECE is cleared in the answer, and the peer's offer is cleared in the SYN, so
  * that the guest answers without ECN. A guest's own accurate ECN passes unmodified under either
  * policy, because its three bits have another meaning (RFC 9768 §3.1). Strict mode removes AE first
- * (strict.h), and then does as with `translate`. A peer's offer of accurate ECN is one of classic ECN,
- * too: the host agrees to that (RFC 9768 §3.1.2).
+ * (strict.h), and then does as with `translate`. A peer's offer of accurate ECN is one of classic
+ * ECN, too: the host agrees to that (RFC 9768 §3.1.2).
  *
  * An observed flow keeps what its ends agree on, with or without ECN. A law that doesn't use marks
  * offers no ECN and requires none. Law `coupled` offers it, and works without if the peer doesn't

@@ -56,8 +56,8 @@ enum uc_guest_ecn {
 #define UC_WITHHELD_TIMESTAMPS 0x10
 #define UC_WITHHELD_ANY        (UC_WITHHELD_WSCALE | UC_WITHHELD_SACK | UC_WITHHELD_TIMESTAMPS)
 /* Set by no operator: nothing of the guest is ECN-capable, and ECE means nothing, since ECN is
- * distrusted (distrust.h) or no window can answer a mark. A flow that begins so neither asks for ECN
- * nor agrees to it. */
+ * distrusted (distrust.h) or no window can answer a mark. A flow that begins so neither asks for
+ * ECN nor agrees to it. */
 #define UC_MODE_NO_ECT 0x20
 /* ECN is trusted whatever happens: distrust.h tests nothing, and no address is remembered. */
 #define UC_MODE_TRUST_ECN 0x40

@@ -3,9 +3,9 @@
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
  * Invariant "fail open": with any reason but UC_TRANSLATED, UC_RESYNCED, UC_DOWNGRADED, UC_HELD,
- * UC_COARSE_WINDOW and those of uc_drops() the packet passes unmodified. Two exceptions: the answer to an ECN offer that
- * the guest didn't make is cleared in a SYN-ACK, and a packet that the kernel refused to write
- * (UC_EDIT_FAILED) may be half written.
+ * UC_COARSE_WINDOW and those of uc_drops() the packet passes unmodified. Two exceptions: the answer
+ * to an ECN offer that the guest didn't make is cleared in a SYN-ACK, and a packet that the kernel
+ * refused to write (UC_EDIT_FAILED) may be half written.
  */
 #ifndef UC_REASON_H
 #define UC_REASON_H

@@ -75,7 +75,8 @@ static __always_inline void uc_pack_syn(struct uc_kept_syn *kept, const struct u
 
 /* Adds what an earlier SYN of the same number has offered: the answer may be to that one, and then
  * says so by its own options. */
-static __always_inline void uc_add_offers(struct uc_kept_syn *kept, const struct uc_kept_syn *earlier)
+static __always_inline void uc_add_offers(struct uc_kept_syn *kept,
+					  const struct uc_kept_syn *earlier)
 {
 	if (kept->seq != earlier->seq)
 		return;

@@ -5,12 +5,14 @@
  *
  *   downgraded  AccECN's AE and the MPTCP options are removed from SYN and SYN-ACK
  *               (downgrade.h), so that both ends fall back to plain TCP (RFC 9768 §3.1.2, RFC 8684
- * §3.7); a guest's own ECN offer is replaced by the host's, as with guest_ecn `translate` held a
- * law that needs ECN runs without marks if the peer has none; if the windows can't be written,
- * because their scale is coarse or unknown, data beyond the law's window is dropped instead
- * (UC_FLOW_HELD, guard.h) dropped     everything else that the guest sends: fragments and IPv6
- * extension headers before TCP, malformed headers, signed SYNs, SYNs without room in the table or
- * quota, handshakes that don't fit the flow
+ *               §3.7); a guest's own ECN offer is replaced by the host's, as with guest_ecn
+ *               `translate`
+ *   held        a law that needs ECN runs without marks if the peer has none; if the windows can't
+ *               be written, because their scale is coarse or unknown, data beyond the law's window
+ *               is dropped instead (UC_FLOW_HELD, guard.h)
+ *   dropped     everything else that the guest sends: fragments and IPv6 extension headers before
+ *               TCP, malformed headers, signed SYNs, SYNs without room in the table or quota,
+ *               handshakes that don't fit the flow
  *
  * Only what the guest sends is dropped, and SYN-ACKs to it that answer no SYN that the host has
  * seen.

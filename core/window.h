@@ -4,9 +4,10 @@
  * segments").
  *
  *   room   = whole segments between SND.NXT and SND.UNA + W, so that the right edge falls on a
- * boundary of the guest's segments: a window that ends inside a segment makes the guest send a
- * sub-MSS segment window = flight + room; at least the flight, so that everything sent is inside;
- * at most the receiver's window; 0 only if the receiver's is
+ *            boundary of the guest's segments: a window that ends inside a segment makes the guest
+ *            send a sub-MSS segment
+ *   window = flight + room; at least the flight, so that everything sent is inside; at most the
+ *            receiver's window; 0 only if the receiver's is
  *
  * With the receiver's window scale the boundary may not be a multiple of the window's unit. Then
  * the window is rounded down. Rounded up, it would make the guest send a sub-MSS segment of a few

@@ -17,11 +17,11 @@ enum uc_event_kind {
 	UC_EVENT_FAST_RETRANSMIT, /* value: bytes in flight; also of a timeout */
 	UC_EVENT_TIMEOUT,
 	UC_EVENT_RECOVERED,
-	UC_EVENT_BELOW,    /* before: receiver's window; after: advertised one, smaller */
-	UC_EVENT_RETURNED, /* the advertised window is the receiver's again */
-	UC_EVENT_SHARED,   /* law `coupled`: the group's first answer; after: the share */
-	UC_EVENT_GUARDED,  /* value: bytes beyond the furthest edge advertised */
-	UC_EVENT_CLOSED,   /* value: enum uc_closing */
+	UC_EVENT_BELOW,       /* before: receiver's window; after: advertised one, smaller */
+	UC_EVENT_RETURNED,    /* the advertised window is the receiver's again */
+	UC_EVENT_SHARED,      /* law `coupled`: the group's first answer; after: the share */
+	UC_EVENT_GUARDED,     /* value: bytes beyond the furthest edge advertised */
+	UC_EVENT_CLOSED,      /* value: enum uc_closing */
 	UC_EVENT_WITHOUT_ECN, /* value: enum uc_remote_news */
 	UC_EVENT_KINDS,
 };

@@ -39,7 +39,8 @@ struct {
 	__type(value, __u32);
 } passed_count SEC(".maps");
 
-/* Returns whether a packet's reason is an event: its flow doesn't go on, and was not unknown before.
+/* Returns whether a packet's reason is an event: its flow doesn't go on, and was not unknown
+ * before.
  */
 static __always_inline __u8 uc_is_news(enum uc_reason reason)
 {

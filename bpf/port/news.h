@@ -19,10 +19,10 @@
 #define UC_SEEN_BELOW  0x01000000 /* the advertised window is below the receiver's */
 #define UC_SEEN_SHARED 0x02000000 /* law `coupled`: the group has answered */
 /* How often the advertised window fell below the receiver's or returned, and one more time. */
-#define UC_SEEN_TURNS  0x1c000000
-#define UC_SEEN_A_TURN 0x04000000
+#define UC_SEEN_TURNS   0x1c000000
+#define UC_SEEN_A_TURN  0x04000000
 #define UC_SEEN_VERDICT 0x20000000 /* UC_TRIAL_VERDICT */
-#define UC_SEEN_FLOW   0x80000000 /* set in each fingerprint */
+#define UC_SEEN_FLOW    0x80000000 /* set in each fingerprint */
 /* In place of a fingerprint: events of this flow are not recorded. */
 #define UC_SEEN_BY_NOBODY 0x40000000
 

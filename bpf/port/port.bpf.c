@@ -120,8 +120,8 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 			reason = UC_NO_POLICY;
 			left = UC_LEFT_OPENING;
 		} else {
-			reason = uc_port_translate(skb, &key, &segment, &at, now_ns, &edit,
-						   &left, &known);
+			reason = uc_port_translate(skb, &key, &segment, &at, now_ns, &edit, &left,
+						   &known);
 			if (known.number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
 			    uc_is_strict_port(key.ifindex))
 				left = UC_LEFT_OPENING;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What is remembered of remote addresses that harm flows with ECN, or agree to it (core/distrust.h).
- * Each port has a few entries of its own, of which an address may have one of two: no tenant
- * displaces another's. Of addresses that fall together, one that harms displaces one that agrees.
+ * What is remembered of remote addresses that harm flows with ECN, or agree to it
+ * (core/distrust.h). Each port has a few entries of its own, of which an address may have one of
+ * two: no tenant displaces another's. Of addresses that fall together, one that harms displaces one
+ * that agrees.
  */
 #ifndef UC_REMOTES_H
 #define UC_REMOTES_H
@@ -37,8 +38,8 @@ static __always_inline __u8 uc_is_remote(const struct uc_remote_slot *slot, cons
 		 (slot->address[2] ^ address[2]) | (slot->address[3] ^ address[3]));
 }
 
-/* Returns whether flows with the remote address in `pending` must do without ECN. A global function,
- * for the verifier (see uc_find_rule()). */
+/* Returns whether flows with the remote address in `pending` must do without ECN. A global
+ * function, for the verifier (see uc_find_rule()). */
 __attribute__((noinline)) int uc_is_remote_distrusted(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();

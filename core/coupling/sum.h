@@ -10,8 +10,8 @@
  *   growth      ΣΔ: each flow grows as its law does, which doesn't depend on the size of its window
  *               (a segment in a round trip, or in slow start the bytes acknowledged)
  *   reduction   W -= (W/n)·(1 - left): the flow's law keeps the part `left` of the mean window. W
- * is the sum before the first flow that the same loss event hit: flows don't know of each other's
- * reductions, and if all halve their windows the sum is halved
+ *               is the sum before the first flow that the same loss event hit: flows don't know of
+ *               each other's reductions, and if all halve their windows the sum is halved
  *
  * Two other rules were rejected. If a reduction took the flow's own part W·w/Σw, a group of one
  * large and many small parts would have the growth of all flows and the reductions of one: with

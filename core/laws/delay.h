@@ -8,10 +8,11 @@
  *
  * Differences to Swift, with reasons:
  *  - Swift's hosts subtract their own delay and the receiver's by timestamps in the NIC. A port
- * sees both delays in the round trip. The receiver's is mostly that of delayed ACKs, and track.h
- * times no ACK that may have waited. The law answers the rest only if two samples in a row show it.
+ *    sees both delays in the round trip. The receiver's is mostly that of delayed ACKs, and rtt.h
+ *    times no ACK that may have waited. The law answers the rest only if two samples in a row
+ *    show it.
  *  - Swift paces below a window of one segment. A receive window cannot express that, and a
- * receiver delays the ACK of a single segment. So the floor is two segments.
+ *    receiver delays the ACK of a single segment. So the floor is two segments.
  *  - Swift has no slow start: its flows begin with a window that fits its network. Here a flow
  *    begins with slow start (RFC 5681 §3.1) until the delay reaches the target.
  *

@@ -185,7 +185,8 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow, struct uc_ann
 	struct uc_reno *reno = &flow->reno;
 	__u32 ssthresh = reno->ssthresh;
 
-	/* a timeout in the repair of another, or of what a reduction has answered, leaves ssthresh */
+	/* a timeout in the repair of another, or of what a reduction has answered, leaves ssthresh
+	 */
 	if (flow->ca == UC_CA_OPEN || !uc_before(flow->snd_una, reno->recover))
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	uc_undo_open(flow, annex, reno->cwnd, ssthresh);

@@ -43,9 +43,9 @@ static void check_edit(const struct call *call)
 	require("the guest's own window stays",
 		segment->direction == UC_TO_GUEST || edit->window == segment->window);
 	require("only what policy says is removed, from SYNs and SYN-ACKs",
-		!edit->removed ||
-			(segment->flags & UC_SYN && !(edit->removed & ~uc_withheld(call->policy, segment)) &&
-			 !(edit->removed & ~segment->options)));
+		!edit->removed || (segment->flags & UC_SYN &&
+				   !(edit->removed & ~uc_withheld(call->policy, segment)) &&
+				   !(edit->removed & ~segment->options)));
 	written += edit->window != segment->window;
 }
 

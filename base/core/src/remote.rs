@@ -8,11 +8,11 @@ pub use crate::sys::uc_remote as Remote;
 /// What a flow has shown of its remote address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It agreed to ECN.
+    /// The address agreed to ECN.
     Agreed,
-    /// It reset a SYN without an offer of ECN.
+    /// The address reset a SYN without an offer of ECN.
     Cleared,
-    /// It reset a SYN that asked for ECN, or answered only one that did not.
+    /// The address reset a SYN that asked for ECN, or answered only one that did not.
     Refused,
     /// ECT data vanished.
     Lost,

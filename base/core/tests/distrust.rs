@@ -213,7 +213,7 @@ fn no_pattern_of_random_losses_makes_a_flow_give_ecn_up() {
     assert!(flows.get() > 100);
 }
 
-/// What the flow has shown of its remote address, as an event names it.
+/// Returns what the flow has shown of its remote address, as an event names it.
 fn news(guest: &Guest) -> Option<&'static str> {
     uc_core::remote::news(&guest.flow).map(|news| news.label())
 }

@@ -156,7 +156,10 @@ fn live_the_shadow_does_what_linux_does() {
     let again = |faulty: &&(&(Case, Record), &Verdict)| has_fault_again(&faulty.0.0);
     let lasting = faulty.iter().take(AGAIN_MAX).filter(again).count();
     let lasting_max = run.flows.len() / UNEXPLAINED_SELDOM;
-    assert!(lasting <= lasting_max, "{lasting} flows with a fault, see above");
+    assert!(
+        lasting <= lasting_max,
+        "{lasting} flows with a fault, see above"
+    );
     let known = |verdict: &&Verdict| verdict.findings.iter().any(|one| one.class.is_known());
     let known = verdicts.iter().filter(known).count();
     let known_max = run.flows.len() * KNOWN_PERCENT_MAX / 100 + KNOWN_MORE;
