@@ -52,7 +52,7 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 	__u32 segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes;
 	__u64 idle_us = 0;
 	enum uc_sent sent;
-	__u8 again;
+	__u8 again, late;
 
 	if (uc_is_far(flow, segment))
 		return UC_SENT_NOTHING;
@@ -60,9 +60,10 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 		idle_us = uc_idle_us(flow, now_ns);
 	uc_note_overrun(flow, segment);
 	again = flow->bits & UC_FLOW_RESENT && segment->seq == flow->snd_una;
+	late = flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq;
 	sent = uc_track_sent(flow, annex, segment, now_ns);
-	if (sent > UC_SENT_NEW)
-		uc_distrust_resent(flow, again, segments);
+	if (sent > UC_SENT_NEW && !late)
+		uc_distrust_resent(flow, sent, again, segments);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, annex, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
@@ -265,6 +266,8 @@ uc_reset(struct uc_flow *flow, const struct uc_segment *segment, __u64 now_ns, s
 	if (uc_resets(flow, segment)) {
 		flow->seen_ns = now_ns;
 		flow->bits |= UC_FLOW_RESET;
+		if (segment->direction == UC_TO_GUEST && flow->stage == UC_SYN_SENT)
+			uc_distrust_reset(flow);
 	}
 	if (flow->stage != UC_TRANSLATING)
 		return UC_NO_HANDSHAKE;

@@ -29,16 +29,20 @@
 #define UC_LOST_SEGMENTS 10
 /* Reductions in a row without an ACK free of ECE, before the marks are tested. */
 #define UC_MARKED_CUTS 8
+/* The smallest round-trip time of a path whose marks are tested, in µs: shorter ones are within a
+ * data centre, where a flow may begin behind a queue that stays. */
+#define UC_MARKED_RTT_US 5000
 /* Segments without ECT that must arrive for the marks to be disbelieved. */
 #define UC_MARKED_CONTROLS 2
 
 /* Parts of uc_flow.ecn_lost: a try has ended with all lost; a retransmission of this try was lost,
- * too, or no data has arrived yet; no ACK has come since the last one; and the segments lost in a
- * row. */
+ * too, or no data has arrived yet; no ACK has come since the last one; one of them was no tail loss
+ * probe, which may come before a delayed ACK; and the segments lost in a row. */
 #define UC_LOST_ONCE  0x80
 #define UC_LOST_DOUBT 0x40
 #define UC_LOST_QUIET 0x20
-#define UC_LOST_COUNT 0x1f
+#define UC_LOST_SURE  0x10
+#define UC_LOST_COUNT 0x0f
 
 /* What a flow has shown of its remote address. */
 enum uc_remote_news {
@@ -65,9 +69,11 @@ static __always_inline __u8 uc_may_distrust(const struct uc_flow *flow)
 	       !(flow->policy.modes & UC_MODE_TRUST_ECN) && !uc_guard_segments(&flow->policy);
 }
 
-/* Begins without a suspicion. */
+/* Begins without a suspicion, unless the SYN-ACK has brought one. */
 static __always_inline void uc_distrust_open(struct uc_flow *flow)
 {
+	if (uc_trial_of(flow) == UC_TRIAL_VERDICT && flow->policy.modes & UC_MODE_NO_ECT)
+		return;
 	uc_set_trial(flow, UC_TRIAL_NONE, 0);
 	flow->ecn_lost = 0;
 	flow->trial_at = ~0U;
@@ -80,6 +86,16 @@ static __always_inline void uc_trust(struct uc_flow *flow)
 	uc_set_trial(flow, UC_TRIAL_NONE, 0);
 	flow->ecn_lost = 0;
 	flow->trial_at = 0;
+}
+
+/* Ends what is on trial where the flow goes on elsewhere (missed.h). */
+static __always_inline void uc_distrust_moved(struct uc_flow *flow)
+{
+	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
+		return;
+	if (uc_trial_of(flow) == UC_TRIAL_MARKED)
+		flow->policy.modes &= ~UC_MODE_NO_ECT;
+	uc_trust(flow);
 }
 
 /* Returns whether what is no new data may be ECT, under a law that has all ECT: not where its
@@ -98,7 +114,8 @@ static __always_inline __u8 uc_is_first_flight(const struct uc_flow *flow)
 
 /* Takes in a retransmission of `segments`, before it leaves. `again`: of the same data as the one
  * before. What an ACK has reported behind a hole was ECT, too, and has arrived. */
-static __always_inline void uc_distrust_resent(struct uc_flow *flow, __u8 again, __u32 segments)
+static __always_inline void uc_distrust_resent(struct uc_flow *flow, enum uc_sent sent, __u8 again,
+					       __u32 segments)
 {
 	__u32 flight = uc_flight_segments(flow), left, lost = flow->ecn_lost;
 
@@ -116,6 +133,8 @@ static __always_inline void uc_distrust_resent(struct uc_flow *flow, __u8 again,
 	} else if (lost & UC_LOST_QUIET) {
 		lost |= UC_LOST_DOUBT;
 	}
+	if (sent > UC_SENT_AGAIN)
+		lost |= UC_LOST_SURE;
 	left = uc_trial_count(flow);
 	segments = again ? 0 : uc_min(segments, left);
 	uc_set_trial(flow, UC_TRIAL_LOST, left - segments);
@@ -128,7 +147,11 @@ static __always_inline void uc_judge_lost(struct uc_flow *flow)
 {
 	__u8 once = flow->ecn_lost & UC_LOST_ONCE, count = flow->ecn_lost & UC_LOST_COUNT;
 
-	if (uc_trial_count(flow)) {
+	if (!(flow->ecn_lost & UC_LOST_SURE)) {
+		uc_set_trial(flow, UC_TRIAL_NONE, 0);
+		flow->ecn_lost = once ? once | count : 0;
+		flow->trial_at = once ? flow->snd_nxt : 0;
+	} else if (uc_trial_count(flow)) {
 		uc_trust(flow);
 	} else if (once && count >= UC_LOST_SEGMENTS) {
 		uc_distrust(flow, UC_REMOTE_LOST);
@@ -149,9 +172,6 @@ static __always_inline void uc_judge_marks(struct uc_flow *flow)
 		return;
 	}
 	uc_distrust(flow, UC_REMOTE_MARKED);
-	/* its marks have taken that; a group's answer will set its own again */
-	flow->reno.ssthresh = UC_INFINITE_SSTHRESH;
-	flow->ca = UC_CA_OPEN;
 }
 
 /* Returns whether the round-trip time shows no queue that marks: such a queue is at least a seventh
@@ -159,7 +179,8 @@ static __always_inline void uc_judge_marks(struct uc_flow *flow)
  * most an eighth above the smallest. */
 static __always_inline __u8 uc_is_idle_path(const struct uc_flow *flow)
 {
-	return flow->srtt_us >> 3 <= flow->trial_at + (flow->trial_at >> 3);
+	return flow->trial_at >= UC_MARKED_RTT_US &&
+	       flow->srtt_us >> 3 <= flow->trial_at + (flow->trial_at >> 3);
 }
 
 /* Counts reductions on ECE that no ACK without ECE has interrupted, and begins the test of marks.
@@ -167,11 +188,11 @@ static __always_inline __u8 uc_is_idle_path(const struct uc_flow *flow)
 static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc_ack *ack,
 					   __u8 has_cut)
 {
-	__u32 cuts = uc_trial_count(flow) + 1;
+	__u32 cuts = uc_min(uc_trial_count(flow) + 1, UC_TRIAL_COUNT_MAX);
 
 	if (!ack->ece)
 		uc_set_trial(flow, UC_TRIAL_NONE, 0);
-	if (!ack->ece || !has_cut || cuts >= UC_TRIAL_COUNT_MAX || !uc_may_distrust(flow))
+	if (!ack->ece || !has_cut || !uc_may_distrust(flow))
 		return;
 	uc_set_trial(flow, UC_TRIAL_NONE, cuts);
 	if (cuts >= UC_MARKED_CUTS && !flow->ecn_lost && uc_is_idle_path(flow)) {
@@ -220,36 +241,44 @@ static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct
 	}
 }
 
+/* Takes in that the peer has reset the guest's SYN. */
+static __always_inline void uc_distrust_reset(struct uc_flow *flow)
+{
+	__u8 asked = flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT) &&
+		     flow->syns <= flow->policy.ecn_syns;
+
+	uc_set_trial(flow, UC_TRIAL_VERDICT, asked ? UC_REMOTE_REFUSED : UC_REMOTE_CLEARED);
+}
+
+/* Returns whether flows of a policy do without ECN where others have lost by it. Under a guard they
+ * don't: a guest could have an address refuse it, by a port that is closed. */
+static __always_inline __u8 uc_remembers_remotes(const struct uc_policy *policy)
+{
+	return uc_law_has(policy->law, UC_WANTS_ECN) && !uc_observes(policy) &&
+	       !(policy->modes & UC_MODE_TRUST_ECN) && !uc_guard_segments(policy);
+}
+
 /* Takes in a SYN-ACK that does not agree to ECN. If only a SYN without the offer got it, SYNs that
  * ask may be dropped on the way. */
 static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 {
 	if (flow->policy.ecn_syns && flow->syns > flow->policy.ecn_syns &&
-	    !(flow->policy.modes & UC_MODE_NO_ECT))
+	    !(flow->policy.modes & UC_MODE_NO_ECT) && uc_remembers_remotes(&flow->policy))
 		uc_distrust(flow, UC_REMOTE_REFUSED);
-}
-
-/* Returns whether flows of a policy do without ECN where others have lost by it. */
-static __always_inline __u8 uc_remembers_remotes(const struct uc_policy *policy)
-{
-	return uc_law_has(policy->law, UC_WANTS_ECN) && !uc_observes(policy) &&
-	       !(policy->modes & UC_MODE_TRUST_ECN);
 }
 
 /* Returns what the flow has shown of its remote address so far. */
 static __always_inline enum uc_remote_news uc_remote_news_of(const struct uc_flow *flow)
 {
-	__u8 asked = flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT) &&
-		     flow->syns <= flow->policy.ecn_syns;
+	__u32 agreed = UC_FLOW_ECN | UC_FLOW_ANSWERED;
 
 	if (!uc_remembers_remotes(&flow->policy))
 		return UC_REMOTE_NOTHING;
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
 		return (enum uc_remote_news)uc_trial_count(flow);
-	if (flow->stage == UC_SYN_SENT && flow->bits & UC_FLOW_RESET)
-		return asked ? UC_REMOTE_REFUSED : UC_REMOTE_CLEARED;
-	return flow->stage == UC_TRANSLATING && flow->bits & UC_FLOW_ECN ? UC_REMOTE_AGREED
-									 : UC_REMOTE_NOTHING;
+	/* of a flow that the peer opened it is not known yet if the SYN was forged */
+	return flow->stage == UC_TRANSLATING && (flow->bits & agreed) == agreed ? UC_REMOTE_AGREED
+										: UC_REMOTE_NOTHING;
 }
 
 /* What a platform remembers of a remote address, for each port by itself. */
@@ -288,7 +317,7 @@ static __always_inline void uc_remember(struct uc_remote *remote, enum uc_remote
 	}
 	if (known && news == UC_REMOTE_REFUSED && remote->news == UC_REMOTE_AGREED)
 		return;
-	if (known && news == UC_REMOTE_AGREED && remote->news > UC_REMOTE_AGREED)
+	if (known && news == UC_REMOTE_AGREED && remote->news > UC_REMOTE_REFUSED)
 		return;
 	remote->news = news;
 	remote->until_ns = now_ns + UC_REMEMBERED_NS;

@@ -101,7 +101,7 @@ struct uc_dctcp {
 	__u32 window_end;
 };
 
-/* The number of segments of a window that are timed (track.h). */
+/* The number of segments of a window that are timed (rtt.h). */
 #define UC_TIMERS 4
 
 /* The timer of one segment in flight; not in use if `end` is not after snd_una. */
@@ -152,8 +152,8 @@ struct uc_flow {
 	__u32 runt_seq;      /* the end of the last new sub-MSS segment */
 	__u32 hole_seq;   /* UC_FLOW_HOLE: where that segment begins, or data refused with a SYN */
 	__u32 resent_end; /* the end of what it retransmitted since its timer fired */
-	/* distrust.h: on trial, and after a try that lost all, a sequence number; otherwise the
-	 * smallest round-trip time, µs */
+	/* distrust.h: while something is on trial, and where ecn_lost is not 0, a sequence number;
+	 * otherwise the smallest round-trip time in µs, ~0: none yet, 0: marks are not tested */
 	__u32 trial_at;
 
 	struct uc_reno reno;
@@ -218,7 +218,7 @@ struct uc_whole {
 
 /*
  * Two rooms of fixed size for a law's own state. A law without trait UC_FAR has the near room, a
- * law with it the far one, in which the timers of track.h come first if it has trait UC_TIMED. A
+ * law with it the far one, in which the timers of rtt.h come first if it has trait UC_TIMED. A
  * law from outside the tree reads its room as a struct of its own, declared
  * __attribute__((may_alias)) and held against the size by a static assertion. Its parameters may
  * use any field of uc_policy that no other parameter of it uses; the targets only with UC_FAR,

@@ -56,8 +56,8 @@ static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *anne
 		flow->bits |= UC_FLOW_TIMESTAMPS;
 	/* the host asks by policy; an observed guest asks itself, in one of its SYNs */
 	offered = from_guest && !uc_observes(policy) ? 1 : uc_asks_for_ecn(syn);
-	/* an answer may be to an earlier SYN, which asked before ECN was distrusted */
-	offered &= !(policy->modes & UC_MODE_NO_ECT);
+	/* the guest's may be answered for one before it, which asked before ECN was distrusted */
+	offered &= from_guest || !(policy->modes & UC_MODE_NO_ECT);
 	if (uc_law_has(policy->law, UC_WANTS_ECN) && (offered || asked))
 		flow->bits |= UC_FLOW_ECN;
 	if (from_guest) {
@@ -259,6 +259,8 @@ static __always_inline void uc_hold_coarse(struct uc_flow *flow, const struct uc
 	    (!uc_is_coarse(flow) && !(answer->options & UC_OPT_BROKEN)))
 		return;
 	flow->bits |= UC_FLOW_HELD;
+	if (answer->options & UC_OPT_BROKEN)
+		uc_scale_guest_window(flow, UC_WSCALE_MAX);
 	if (uc_is_strict(&flow->policy))
 		return;
 	flow->policy.guard_segments = 0;
@@ -300,12 +302,13 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		if (reason != UC_TRANSLATED)
 			return reason;
 		if (uc_needs_ecn(&flow->policy) &&
-		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE)) {
+		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
 			reason = flow->policy.modes & UC_MODE_NO_ECT ? UC_ECN_AVOIDED
 								     : UC_PEER_REFUSED_ECN;
+		if (!uc_agrees_to_ecn(segment))
 			uc_distrust_refused(flow);
+		if (reason != UC_TRANSLATED)
 			return reason;
-		}
 		/* data in the SYN that the peer didn't accept are no new data when they come again
 		 */
 		if (!(flow->bits & UC_FLOW_UNSURE) && uc_before(segment->ack, flow->snd_nxt)) {
@@ -339,7 +342,8 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		return reason;
 	/* stored in the scale of the ACKs that are compared with them */
 	flow->peer_window = uc_units_up(segment->window, flow->wscale);
-	flow->given_window = observe ? flow->peer_window : edit->window >> flow->wscale;
+	flow->given_window = observe || reason != UC_TRANSLATED ? flow->peer_window
+								: edit->window >> flow->wscale;
 	uc_give(flow, segment->ack + edit->window);
 	return reason;
 }

@@ -22,6 +22,7 @@
 #ifndef UC_MISSED_H
 #define UC_MISSED_H
 
+#include "distrust.h"
 #include "flow.h"
 #include "guard.h"
 #include "laws/law.h"
@@ -84,6 +85,7 @@ static __always_inline void uc_go_on(struct uc_flow *flow, struct uc_annex *anne
 			UC_FLOW_HOLE);
 	flow->bits |= UC_FLOW_BLIND;
 	flow->ca = UC_CA_OPEN;
+	uc_distrust_moved(flow);
 	uc_law_open(flow, annex);
 	flow->reno.cwnd = uc_min(flow->reno.cwnd, was.cwnd);
 	flow->reno.ssthresh = was.ssthresh;

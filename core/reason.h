@@ -46,7 +46,8 @@
 	  "the remote address has refused, lost or marked all that asked for ECN within the last " \
 	  "hour: its flows go without")                                                            \
 	X(ACCURATE_ECN, "accurate_ecn",                                                            \
-	  "translated: the other end's SYN offers AccECN, and gets classic ECN")                   \
+	  "translated: the other end's SYN offers AccECN, and gets classic ECN if the law uses "   \
+	  "it")                                                                                    \
 	X(HELD, "held",                                                                            \
 	  "held by strict mode: its windows can't be written, and data beyond the law's is "       \
 	  "dropped")                                                                               \

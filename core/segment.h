@@ -67,7 +67,7 @@ struct uc_segment {
 static __always_inline __u8 uc_offers_accurate(const struct uc_segment *segment)
 {
 	return segment->direction == UC_TO_GUEST && segment->options & UC_OPT_AE &&
-	       (segment->flags & (UC_SYN | UC_ACK | UC_ECE | UC_CWR)) == (UC_SYN | UC_ECE | UC_CWR);
+	       (segment->flags & ~(UC_PSH | UC_URG)) == (UC_SYN | UC_ECE | UC_CWR);
 }
 
 /* Compares sequence numbers, which wrap (RFC 9293 §3.4). */

@@ -6,6 +6,7 @@
  *
  * A flow stores two moments in 32 bits, in ticks of a power of two of nanoseconds, since dividing
  * costs a packet more than shifting. A tick that is not later counts as now, up to one second.
+ * A pause of nearly a wrap counts as none.
  */
 #ifndef UC_SINCE_H
 #define UC_SINCE_H

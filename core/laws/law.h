@@ -16,7 +16,7 @@ static __always_inline void uc_law_open(struct uc_flow *flow, struct uc_annex *a
 	/* Below all data, not 0: comparisons are circular. RFC 6582 §3.2 step 1 sets recover to the
 	 * initial sequence number; to the letter, the loss of the very first data segment would
 	 * then wait for the timer, which no sender does and the RFC can't mean. */
-	flow->reno.recover = flow->snd_una - 2;
+	flow->reno.recover = flow->snd_una - 2; /* uc_is_first_flight() reads that, too */
 	if (!uc_counts_segments(flow))
 		flow->reno.reduced_seq = flow->snd_una - 1;
 	uc_cut_open(flow);

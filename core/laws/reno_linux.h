@@ -185,9 +185,10 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow, struct uc_ann
 	struct uc_reno *reno = &flow->reno;
 	__u32 ssthresh = reno->ssthresh;
 
-	/* a timeout in the repair of another, or of what a reduction has answered, leaves ssthresh
-	 */
-	if (flow->ca == UC_CA_OPEN || !uc_before(flow->snd_una, reno->recover))
+	/* a timeout in the repair of another, or of what a reduction has answered, leaves ssthresh;
+	 * but where that may be less than a half, a loss halves */
+	if (flow->ca == UC_CA_OPEN || !uc_before(flow->snd_una, reno->recover) ||
+	    (flow->ca == UC_CA_CWR && uc_law_has(flow->policy.law, UC_SHALLOW)))
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	uc_undo_open(flow, annex, reno->cwnd, ssthresh);
 	reno->recover = flow->snd_nxt;

@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_type("uc_ring|uc_event|uc_event_kind|uc_agreed|uc_closing|uc_passed")
         .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT|UC_SLOT_ANNEXED")
         .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page|uc_about")
-        .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_HALF_OPEN_PART|UC_BUCKET.*|UC_NO_PLACE|UC_ABOUT_MARK")
+        .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_REMOTES_KEPT|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_HALF_OPEN_PART|UC_BUCKET.*|UC_NO_PLACE|UC_ABOUT_MARK")
         .blocklist_type("uc_rule|uc_match|uc_policy")
         .blocklist_type("uc_hooks")
         .blocklist_type("uc_flow|uc_ccc|uc_ccc_policy|uc_ccc_guest|uc_ccc_flow")

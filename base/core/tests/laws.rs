@@ -479,6 +479,11 @@ fn undone(before: &Flow, after: &Flow) -> bool {
     linux && ends && before.bits & !after.bits & consts::FLOW_CWR_PENDING != 0
 }
 
+/// May a mark take less than a loss?
+fn is_shallow(flow: &Flow) -> bool {
+    u32::from(flow.policy.law) == consts::LAW_DCTCP
+}
+
 /// Did the window come down: an ECN cut, or a loss that isn't part of a reduction under way?
 fn reduced(before: &Flow, after: &Flow) -> bool {
     if after.cuts != before.cuts {
@@ -489,6 +494,7 @@ fn reduced(before: &Flow, after: &Flow) -> bool {
     let under_way = linux
         && ((ca(before) == consts::CA_CWR && ca(after) == consts::CA_RECOVERY)
             || (ca(before) != consts::CA_OPEN
+                && !(ca(before) == consts::CA_CWR && is_shallow(after))
                 && (before.snd_una.wrapping_sub(before.reno.recover) as i32) < 0));
     after.losses != before.losses && !under_way
 }

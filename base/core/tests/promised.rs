@@ -182,3 +182,30 @@ fn a_server_that_resets_ecn_is_asked_once_unless_it_has_agreed_before_or_resets_
     port.wait_ms(70_000);
     assert!(asks(&mut port));
 }
+
+#[test]
+fn neither_the_guests_own_reset_nor_a_guarded_guest_makes_an_address_suspect() {
+    let own = segment(FROM_GUEST, consts::RST as u8, ISS + 1, 0);
+    let theirs = segment(TO_GUEST, ACK | consts::RST as u8, 0, ISS + 1);
+    let asks = |port: &mut Port| port.pass(&syn(FROM_GUEST, ISS)).1.flags & ECE != 0;
+    for (policy, reset) in [(ecn(), own), (guarded(), theirs)] {
+        let mut port = Port::new(policy);
+        assert!(asks(&mut port));
+        port.pass(&reset);
+        port.wait_ms(70_000);
+        assert!(asks(&mut port));
+    }
+    // an address that agrees after all is not suspect any more
+    let mut port = Port::new(ecn());
+    assert!(asks(&mut port));
+    port.pass(&theirs);
+    port.pass(&answer(TO_GUEST, IRS, ISS));
+    port.pass(&segment(
+        FROM_GUEST,
+        ACK | consts::RST as u8,
+        ISS + 1,
+        IRS + 1,
+    ));
+    port.wait_ms(70_000);
+    assert!(asks(&mut port));
+}

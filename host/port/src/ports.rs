@@ -11,7 +11,7 @@ use crate::bytes::{number, read};
 use crate::counters::Counters;
 use crate::error::PortError;
 use crate::hooks::now_ns;
-use crate::layout::{UC_NUMBER_NONE, UC_NUMBER_PAST, UC_PORTS_MAX, uc_port_state};
+use crate::layout::{UC_NUMBER_NONE, UC_NUMBER_PAST, UC_PORTS_MAX, UC_REMOTES_KEPT, uc_port_state};
 use crate::programs::Programs;
 
 /// Maximum number of ports that have a plan.
@@ -112,6 +112,7 @@ impl Programs {
         for ifindex in ports.into_iter().filter(|port| !states.contains_key(port)) {
             let number = free.next().ok_or(PortError::TooManyPorts)?;
             self.clear_counts(number)?;
+            self.forget_remotes(number)?;
             self.write_hooks(number, &Hooks::trusted(now_ns()))?;
             let state = uc_port_state {
                 number,
@@ -121,6 +122,18 @@ impl Programs {
                 .ports
                 .update(&ifindex.to_ne_bytes(), state.as_bytes(), MapFlags::NO_EXIST)
                 .map_err(|error| PortError::from_libbpf("enter a port", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what a former port of this number remembered of remote addresses.
+    fn forget_remotes(&self, number: u32) -> Result<(), PortError> {
+        let empty = vec![0; self.maps.remotes.value_size() as usize];
+        for index in number * UC_REMOTES_KEPT..(number + 1) * UC_REMOTES_KEPT {
+            self.maps
+                .remotes
+                .update(&index.to_ne_bytes(), &empty, MapFlags::ANY)
+                .map_err(|error| PortError::from_libbpf("forget remote addresses", &error))?;
         }
         Ok(())
     }
