@@ -145,10 +145,25 @@ fn an_answer_to_an_earlier_syn_counts_by_its_own_options() {
     assert_eq!(port.flow().unwrap().wscale, 0);
 }
 
+/// Returns whether a new SYN of the guest leaves with the host's offer of ECN.
+fn asks(port: &mut Port) -> bool {
+    port.pass(&syn(FROM_GUEST, ISS)).1.flags & ECE != 0
+}
+
+/// Lets the peer agree to ECN, and the guest reset the flow afterwards.
+fn agrees_then_ends(port: &mut Port) {
+    port.pass(&answer(TO_GUEST, IRS, ISS));
+    port.pass(&segment(
+        FROM_GUEST,
+        ACK | consts::RST as u8,
+        ISS + 1,
+        IRS + 1,
+    ));
+}
+
 #[test]
 fn a_server_that_resets_ecn_is_asked_once_unless_it_has_agreed_before_or_resets_all() {
     let rst = segment(TO_GUEST, ACK | consts::RST as u8, 0, ISS + 1);
-    let asks = |port: &mut Port| port.pass(&syn(FROM_GUEST, ISS)).1.flags & ECE != 0;
     let mut port = Port::new(ecn());
     assert!(asks(&mut port));
     port.pass(&rst);
@@ -169,13 +184,7 @@ fn a_server_that_resets_ecn_is_asked_once_unless_it_has_agreed_before_or_resets_
     port.wait_ms(70_000);
     assert!(asks(&mut port));
     // one that has agreed is down for another reason
-    port.pass(&answer(TO_GUEST, IRS, ISS));
-    port.pass(&segment(
-        FROM_GUEST,
-        ACK | consts::RST as u8,
-        ISS + 1,
-        IRS + 1,
-    ));
+    agrees_then_ends(&mut port);
     port.wait_ms(70_000);
     assert!(asks(&mut port));
     port.pass(&rst);
@@ -187,7 +196,6 @@ fn a_server_that_resets_ecn_is_asked_once_unless_it_has_agreed_before_or_resets_
 fn neither_the_guests_own_reset_nor_a_guarded_guest_makes_an_address_suspect() {
     let own = segment(FROM_GUEST, consts::RST as u8, ISS + 1, 0);
     let theirs = segment(TO_GUEST, ACK | consts::RST as u8, 0, ISS + 1);
-    let asks = |port: &mut Port| port.pass(&syn(FROM_GUEST, ISS)).1.flags & ECE != 0;
     for (policy, reset) in [(ecn(), own), (guarded(), theirs)] {
         let mut port = Port::new(policy);
         assert!(asks(&mut port));
@@ -199,13 +207,7 @@ fn neither_the_guests_own_reset_nor_a_guarded_guest_makes_an_address_suspect() {
     let mut port = Port::new(ecn());
     assert!(asks(&mut port));
     port.pass(&theirs);
-    port.pass(&answer(TO_GUEST, IRS, ISS));
-    port.pass(&segment(
-        FROM_GUEST,
-        ACK | consts::RST as u8,
-        ISS + 1,
-        IRS + 1,
-    ));
+    agrees_then_ends(&mut port);
     port.wait_ms(70_000);
     assert!(asks(&mut port));
 }
