@@ -60,7 +60,7 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 		idle_us = uc_idle_us(flow, now_ns);
 	uc_note_overrun(flow, segment);
 	again = flow->bits & UC_FLOW_RESENT && segment->seq == flow->snd_una;
-	late = flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq;
+	late = uc_fills_hole(flow, segment);
 	sent = uc_track_sent(flow, annex, segment, now_ns);
 	if (sent > UC_SENT_NEW && !late)
 		uc_distrust_resent(flow, sent, again, segments);

@@ -189,6 +189,13 @@ static __always_inline void uc_learn_piece(struct uc_flow *flow, const struct uc
 	uc_set_offered(flow, offered, 0);
 }
 
+/* Returns whether a segment of the guest is the one that others overtook. */
+static __always_inline __u8 uc_fills_hole(const struct uc_flow *flow,
+					  const struct uc_segment *segment)
+{
+	return flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq;
+}
+
 /* Tells what a segment of the guest is, and advances SND.NXT. */
 static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct uc_annex *annex,
 						  const struct uc_segment *segment, __u64 now_ns)
@@ -209,7 +216,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct u
 	}
 	/* no retransmission: other segments overtook it before the port (several queues). Nor new
 	 * data: it was in a SYN whose data the peer did not take (RFC 7413) */
-	if (flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq) {
+	if (uc_fills_hole(flow, segment)) {
 		flow->bits &= ~UC_FLOW_HOLE;
 		if (uc_after(end, flow->snd_nxt)) {
 			flow->snd_nxt = end;
