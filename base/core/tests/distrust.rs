@@ -191,11 +191,12 @@ fn marks_of_a_queue_are_believed() {
 }
 
 #[test]
-fn no_pattern_of_random_losses_makes_a_flow_give_ecn_up() {
+fn only_ten_losses_in_a_row_make_a_flow_give_ecn_up() {
     let flows = Cell::new(0);
     for_all(2000, &any::<u64>(), |seed| {
         let mut random = seed | 1;
         let mut guest = guest(consts::LAW_ECN, consts::PROFILE_LINUX);
+        let mut lost_in_a_row = 0;
         for _ in 0..300 {
             random ^= random << 13;
             random ^= random >> 7;
@@ -204,12 +205,19 @@ fn no_pattern_of_random_losses_makes_a_flow_give_ecn_up() {
             guest.send(segments);
             // of one segment in five the first transmission is lost, and its retransmission arrives
             for nth in 0..segments {
+                lost_in_a_row += 1;
                 if (random >> (8 + 5 * nth)) % 5 == 0 {
                     guest.retransmit();
+                } else {
+                    lost_in_a_row = 0;
                 }
                 guest.ack(1);
+                // of 30,000 such flows one loses ten in a row by chance
+                if lost_in_a_row >= 10 {
+                    return Ok(());
+                }
+                prop_assert!(!gave_up(&guest));
             }
-            prop_assert!(!gave_up(&guest));
         }
         flows.set(flows.get() + 1);
         Ok(())

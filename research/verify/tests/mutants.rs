@@ -92,7 +92,7 @@ const MUTANTS: [Mutant; 30] = [
     mutant(
         "recovery begins without the three segments",
         RFC,
-        "reno->ssthresh + UC_DUP_ACKS * flow->mss_bytes;",
+        "reno->ssthresh + uc_min(flow->dup_acks, UC_DUP_ACKS) * flow->mss_bytes;",
         "reno->ssthresh;",
     ),
     mutant(

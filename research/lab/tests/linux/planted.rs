@@ -45,8 +45,8 @@ pub const FAULTS: [Planted; 7] = [
     planted(
         "a tail loss probe is a timeout",
         "track.h",
-        "if (sack && end == flow->snd_nxt && uc_flight_segments(flow) == 1)",
-        "if (0)",
+        "if (sack && end == flow->snd_nxt &&",
+        "if (0 &&",
     ),
     planted(
         "retransmitted data are timed",
