@@ -13,12 +13,12 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linux::case::Case;
-use linux::class::Class;
+use linux::class::{Class, Finding};
 use linux::judge::{Verdict, judge};
 use linux::record::Record;
 use linux::world::{Counts, World};
@@ -27,6 +27,8 @@ use uc_core::{Compiled, Core};
 
 /// Flows without `UC_CASES`.
 const CASES: u64 = 500;
+/// Losses at each place, under each law, one way and both, without `UC_LOSSES`.
+const LOSSES: u64 = 5;
 const THREADS: usize = 2;
 /// How often a flow with a fault is played again, and how many such flows.
 const TRIES: u32 = 3;
@@ -58,11 +60,16 @@ fn run() -> Option<&'static Run> {
     run.as_ref()
 }
 
-fn play() -> Run {
+fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let seed = number("UC_SEED").unwrap_or(now.as_secs());
+    number("UC_SEED").unwrap_or(now.as_secs())
+}
+
+fn play() -> Run {
+    let seed = seed();
     let first = number("UC_FIRST").unwrap_or(0);
-    let run = play_flows(seed, first..first + number("UC_CASES").unwrap_or(CASES));
+    let cases = number("UC_CASES").unwrap_or(CASES);
+    let run = play_flows(first..first + cases, &|index| Case::draw(seed, index));
     println!(
         "{} flows of seed {seed}, from flow {first}",
         run.flows.len()
@@ -71,8 +78,12 @@ fn play() -> Run {
 }
 
 /// Plays flows in two worlds at once.
-fn play_flows(seed: u64, indices: Range<u64>) -> Run {
+fn play_flows(indices: Range<u64>, draw: &(dyn Fn(u64) -> Case + Sync)) -> Run {
     let next = AtomicU64::new(indices.start);
+    let draw = || {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        (index < indices.end).then(|| draw(index))
+    };
     let flows = Mutex::new(Vec::new());
     let counts = Mutex::new(Counts::default());
     std::thread::scope(|scope| {
@@ -80,7 +91,7 @@ fn play_flows(seed: u64, indices: Range<u64>) -> Run {
             scope.spawn(|| {
                 let world = World::new();
                 let mut done = |case, record| flows.lock().unwrap().push((case, record));
-                drive::play(&world, seed, &next, indices.end, &mut done);
+                drive::play(&world, &draw, &mut done);
                 counts.lock().unwrap().add(&world);
             });
         }
@@ -95,7 +106,7 @@ fn play_flows(seed: u64, indices: Range<u64>) -> Run {
 /// Returns whether a flow that had a fault has one again: a timer may fire while an ACK is on its way
 /// through the port, and then the two have seen them in another order.
 fn has_fault_again(case: &Case) -> bool {
-    let again = (0..TRIES).flat_map(|_| play_flows(case.seed, case.index..case.index + 1).flows);
+    let again = (0..TRIES).flat_map(|_| play_flows(0..1, &|_| case.clone()).flows);
     verdicts(&again.collect::<Vec<_>>(), Compiled)
         .iter()
         .any(is_faulty)
@@ -167,6 +178,35 @@ fn live_the_shadow_does_what_linux_does() {
         known <= known_max,
         "{known} flows with a known fault, of {known_max} at most"
     );
+}
+
+#[test]
+fn live_a_loss_at_any_place_is_taken_for_a_loss() {
+    if !support::live() {
+        return;
+    }
+    let seed = seed();
+    let losses = number("UC_LOSSES").unwrap_or(LOSSES);
+    let run = play_flows(0..losses * 48, &|index| Case::with_one_loss(seed, index));
+    let verdicts = verdicts(&run.flows, Compiled);
+    println!("{} losses, seed {seed}", run.flows.len());
+    tell(&run, &verdicts);
+    let all = run.flows.iter().zip(&verdicts);
+    let wrong = all.clone().filter(|((case, record), verdict)| {
+        let known = |finding: &Finding| finding.class.is_known();
+        let is_wrong = is_faulty(verdict) || verdict.findings.iter().any(known);
+        if is_wrong {
+            let at = |finding: &&Finding| finding.class.is_known() || finding.class.is_fault();
+            let first = verdict.findings.iter().find(at).unwrap();
+            println!("{}", told::told(case, record, Compiled, first));
+        }
+        is_wrong
+    });
+    assert_eq!(wrong.count(), 0, "seed {seed}");
+    // a machine that stalls lets timers expire
+    let fast = all.filter(|(_, verdict)| (verdict.fast, verdict.timeouts) == (1, 0));
+    let fast = fast.count();
+    assert!(fast * 10 >= run.flows.len() * 9, "{fast} fast recoveries");
 }
 
 #[test]

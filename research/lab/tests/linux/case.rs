@@ -8,6 +8,10 @@ use uc_net::random::Stream;
 /// Most segments that the guest sends.
 const SEGMENTS_MAX: u64 = 300;
 
+/// The segments of which [`Case::with_one_loss`] loses one: of the first flight, of slow start, of
+/// windows that the far end's autotuning limits.
+pub const PLACES: [u32; 12] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 100, 150, 200];
+
 /// What the option of time stamps takes of a segment.
 const STAMPS_BYTES: u16 = 12;
 
@@ -16,6 +20,8 @@ const STAMPS_BYTES: u16 = 12;
 pub struct Case {
     pub seed: u64,
     pub index: u64,
+    /// The port's law.
+    pub law: u32,
     /// Whether the port writes: then the guest lacks ECN, and the network does not mark.
     pub translated: bool,
     pub ecn: bool,
@@ -68,6 +74,8 @@ pub struct Path {
     pub stall: Option<(Duration, Duration)>,
     /// When after the SYN all packets of the guest are dropped, and for how long.
     pub outage: Option<(Duration, Duration)>,
+    /// The guest's segment of data, counted from 1, that is dropped.
+    pub lost: Option<u32>,
 }
 
 /// Faults of one direction, in parts per million of its packets.
@@ -95,6 +103,7 @@ impl Case {
         Case {
             seed,
             index,
+            law: consts::LAW_ECN,
             translated,
             ecn,
             sack: stream.below(2) == 0,
@@ -118,6 +127,46 @@ impl Case {
         }
     }
 
+    /// Draws a translated flow of 250 segments that loses one: each place under each of two laws, one
+    /// way and beside data of the far end.
+    pub fn with_one_loss(seed: u64, index: u64) -> Case {
+        let stream = &mut Stream::new(seed, &format!("loss {index}"));
+        let [place, rest] = [index % 12, index / 12];
+        let mss = [1440, 1460][stream.below(2) as usize];
+        Case {
+            seed,
+            index,
+            law: [consts::LAW_ECN, consts::LAW_DCTCP][rest as usize % 2],
+            translated: true,
+            ecn: false,
+            sack: true,
+            timestamps: stream.below(2) == 0,
+            wscale: 1 + stream.below(9) as u8,
+            mss,
+            writes: vec![Write {
+                bytes: 250 * u32::from(mss),
+                pause_before: Duration::ZERO,
+            }],
+            far_writes: match rest / 2 % 2 {
+                0 => Vec::new(),
+                _ => (0..4).flat_map(|_| far_writes(stream)).collect(),
+            },
+            reading: Reading::AtOnce,
+            fin: false,
+            path: Path {
+                one_way: Duration::from_micros(1000 + stream.below(4000)),
+                packet: Duration::from_micros(10 + stream.below(90)),
+                queue: 400,
+                mark_at: None,
+                to_far: Faults::default(),
+                to_guest: Faults::default(),
+                stall: None,
+                outage: None,
+                lost: Some(PLACES[place as usize]),
+            },
+        }
+    }
+
     /// Returns whether the guest offers SACK, time stamps and ECN.
     pub fn offers(&self) -> [bool; 3] {
         [self.sack, self.timestamps, self.ecn]
@@ -130,9 +179,9 @@ impl Case {
         self.translated && 1 << self.wscale > u32::from(self.mss - stamps)
     }
 
-    /// Returns the port's policy: law `ecn`, profile `linux`, observed unless translated.
+    /// Returns the port's policy: profile `linux`, observed unless translated.
     pub fn policy(&self) -> Policy {
-        let mut policy = Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX);
+        let mut policy = Policy::new(self.law, consts::PROFILE_LINUX);
         if !self.translated {
             policy.modes = consts::MODE_OBSERVE as u8;
         }
@@ -161,6 +210,7 @@ impl Path {
                 let after = Duration::from_micros(3000 + stream.below(40_000));
                 (after, Duration::from_micros(2000 + stream.below(20_000)))
             }),
+            lost: None,
         }
     }
 }

@@ -8,7 +8,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -85,12 +84,10 @@ struct Player<'a> {
     ended: Vec<u16>,
 }
 
-/// Plays the cases `next()` of a seed below `end`, and hands each with its record to `done`.
+/// Plays the cases that `draw` returns, and hands each with its record to `done`.
 pub fn play(
     world: &World,
-    seed: u64,
-    next: &AtomicU64,
-    end: u64,
+    draw: &(dyn Fn() -> Option<Case> + Sync),
     done: &mut (dyn FnMut(Case, Record) + Send),
 ) {
     let run = || {
@@ -107,11 +104,7 @@ pub fn play(
             sent: Vec::new(),
             ended: Vec::new(),
         };
-        let mut draw = || {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            (index < end).then(|| Case::draw(seed, index))
-        };
-        player.play(&mut draw, done);
+        player.play(draw, done);
     };
     world.guest.enter(run).unwrap();
 }
@@ -124,7 +117,7 @@ impl Player<'_> {
 
     fn play(
         &mut self,
-        draw: &mut dyn FnMut() -> Option<Case>,
+        draw: &dyn Fn() -> Option<Case>,
         done: &mut (dyn FnMut(Case, Record) + Send),
     ) {
         let mut start_ns = 0;

@@ -20,6 +20,9 @@ struct Way {
     last_ns: u64,
 }
 
+/// Most that a frame without data has: Ethernet, IPv4 and TCP with all options.
+const HEADERS_MAX_BYTES: u32 = 14 + 20 + 60;
+
 /// A flow's path in both directions. Faults are drawn in the order of the packets.
 #[derive(Debug)]
 pub struct Ways {
@@ -28,6 +31,8 @@ pub struct Ways {
     start_ns: u64,
     /// When the bottleneck has sent all that waits there.
     idle_ns: u64,
+    /// Frames with data of the guest so far.
+    data: u32,
 }
 
 /// The arrivals of a packet: none if it is dropped, two if it is duplicated.
@@ -49,6 +54,7 @@ impl Ways {
             ],
             start_ns,
             idle_ns: 0,
+            data: 0,
         }
     }
 
@@ -62,6 +68,11 @@ impl Ways {
         };
         let mut marks = false;
         if way == 0 {
+            self.data += u32::from(frame.size_bytes() > HEADERS_MAX_BYTES);
+            if self.path.lost == Some(self.data) {
+                self.path.lost = None;
+                return ([None; 2], lost);
+            }
             if self.ends(self.path.outage, now_ns).is_some() {
                 return ([None; 2], lost);
             }
