@@ -89,7 +89,7 @@ static __always_inline __u8 uc_may_acknowledge(const struct uc_flow *flow, __u32
 	if (!(flow->bits & UC_FLOW_ANSWERED))
 		return ack - flow->snd_una <=
 		       uc_flight_bytes(flow) + !!(flow->bits & UC_FLOW_PROBED);
-	return !uc_before(ack, flow->snd_una - (65535U << (flow->wscale & 15))) &&
+	return !uc_before(ack, flow->snd_una - (65535U << uc_wscale(flow))) &&
 	       !uc_after(ack, uc_ack_end(flow));
 }
 

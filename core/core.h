@@ -24,7 +24,7 @@
 #define UC_CORE_H
 
 #include "distrust.h"
-#include "echo.h"
+#include "feedback.h"
 #include "guard.h"
 #include "handshake.h"
 #include "hooks.h"
@@ -81,19 +81,19 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, struct uc_annex 
 					  struct uc_edit *edit)
 {
 	enum uc_sent sent = uc_sent_by_guest(flow, annex, segment, now_ns);
-	__u8 owed = 0;
+	__u8 exact = 0;
 
 	flow->seen_ns = now_ns;
 	if (segment->flags & UC_ACK) {
 		uc_learn_guest_window(flow, segment->window);
 		/* also for a sender that looks classic: it may turn out to be a DCTCP sender */
-		owed = uc_echo_owed(flow, segment->ack);
+		exact = uc_exact_reports(flow, segment->ack);
 	}
 	if (!uc_writes(flow))
 		return;
-	edit->flags &= ~(UC_ECE | UC_CWR);
+	uc_clear_feedback(edit);
 	edit->ecn = UC_NOT_ECT;
-	if (!(flow->bits & UC_FLOW_ECN))
+	if (!uc_has_feedback(flow))
 		return;
 	if (segment->blind) {
 		/* Nobody would answer a mark. The receiver still echoes earlier ones, to the guest,
@@ -107,21 +107,18 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, struct uc_annex 
 	if (sent == UC_SENT_NEW && segment->payload_bytes && flow->peer_window) {
 		if (uc_sends_ect(flow))
 			edit->ecn = UC_ECT0;
-		if (flow->bits & UC_FLOW_CWR_PENDING || uc_law_asks_exact(flow)) {
-			edit->flags |= UC_CWR;
-			flow->bits &= ~UC_FLOW_CWR_PENDING;
-		}
+		uc_classic_confirm(flow, uc_law_asks_exact(flow), edit);
 	}
 	if (uc_law_marks_all(flow) && uc_marks_rest(flow))
 		edit->ecn = UC_ECT0;
-	edit->flags = uc_echo_flags(flow, owed, edit->flags);
+	uc_feedback_write(flow, exact, edit);
 }
 
 /* Holds a flow whose windows can't be written: the guard measures its data against the law's own
  * window. Where nothing is held, the guest has the peer's. */
 static __always_inline void uc_hold_flow(struct uc_flow *flow, __u32 ack)
 {
-	__u32 bytes = uc_only_echoes(flow) ? (__u32)flow->peer_window << (flow->wscale & 15)
+	__u32 bytes = uc_only_echoes(flow) ? (__u32)flow->peer_window << uc_wscale(flow)
 					   : uc_allowed_bytes(flow);
 
 	flow->given_window = flow->peer_window;
@@ -143,10 +140,10 @@ static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segmen
 		edit->window = uc_window(flow, segment);
 	if (!observe && duplicate && uc_law_holds_duplicates(flow) &&
 	    flow->given_window <= segment->window &&
-	    (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow))
+	    (__u32)flow->given_window << uc_wscale(flow) >= uc_flight_bytes(flow))
 		edit->window = flow->given_window;
 	flow->given_window = edit->window;
-	uc_give(flow, segment->ack + ((__u32)edit->window << (flow->wscale & 15)));
+	uc_give(flow, segment->ack + ((__u32)edit->window << uc_wscale(flow)));
 }
 
 /* Writes the window of an ACK that a later one has overtaken: the right edge stays, since the guest
@@ -159,8 +156,8 @@ static __always_inline void uc_tell_edge(const struct uc_flow *flow,
 	if (flow->bits & UC_FLOW_HELD)
 		return;
 	if (flow->bits & UC_FLOW_GIVEN && uc_before(segment->ack, edge))
-		edit->window = uc_min(uc_units_up(edge - segment->ack, flow->wscale & 15),
-				      segment->window);
+		edit->window =
+			uc_min(uc_units_up(edge - segment->ack, uc_wscale(flow)), segment->window);
 }
 
 /*
@@ -193,12 +190,12 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 
 	if (uc_writes(flow)) {
 		edit->ecn = UC_NOT_ECT;
-		edit->flags &= ~(UC_ECE | UC_CWR);
+		uc_clear_feedback(edit);
 	}
 	if (!uc_is_acceptable(flow, segment))
 		return UC_TRANSLATED;
 	flow->seen_ns = now_ns;
-	uc_echo_received(flow, segment);
+	uc_feedback_received(flow, segment);
 	uc_accept(flow, segment);
 	if (segment->flags & UC_FIN)
 		flow->bits |= UC_FLOW_FIN_PEER;
@@ -211,6 +208,7 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 	uc_merge(reason, now_ns);
 	ack = uc_track_ack(flow, annex, segment, now_ns);
 	uc_merge(ack.duplicate, now_ns);
+	uc_merge(ack.ece, now_ns);
 	if (ack.old) {
 		if (uc_writes(flow))
 			uc_tell_edge(flow, segment, edit);
@@ -248,7 +246,7 @@ static __always_inline __u8 uc_is_unechoed(const struct uc_flow *flow,
 					   const struct uc_segment *segment)
 {
 	return segment->blind && segment->ecn == UC_CE && segment->payload_bytes &&
-	       flow->bits & UC_FLOW_ECN && !uc_observes(&flow->policy);
+	       uc_has_feedback(flow) && !uc_observes(&flow->policy);
 }
 
 /* Returns whether the guard is off: without ACKs the port does not know what the guest may send. In
@@ -274,7 +272,7 @@ uc_reset(struct uc_flow *flow, const struct uc_segment *segment, __u64 now_ns, s
 	if (uc_writes(flow)) {
 		/* RFC 3168 §6.1.1: a RST is not ECT; nor may the guest see a signal on one */
 		edit->ecn = UC_NOT_ECT;
-		edit->flags &= ~(UC_ECE | UC_CWR);
+		uc_clear_feedback(edit);
 	}
 	return uc_only_echoes(flow) ? UC_COARSE_WINDOW : UC_TRANSLATED;
 }
@@ -362,7 +360,8 @@ static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, struct uc_a
 		return UC_NO_HANDSHAKE;
 	uc_begin(flow, annex, policy, segment, 1, 0, now_ns);
 	flow->bits = UC_FLOW_UNSURE | UC_FLOW_HELD | UC_FLOW_ADOPTED;
-	flow->wscale = 0; /* unknown: options are those of SYNs */
+	uc_set_way(flow, UC_WAY_NONE);
+	uc_set_handshake(flow, 0, 1); /* the scale is unknown: options are those of SYNs */
 	flow->mss_agreed_bytes = UC_MSS_ADOPTED_BYTES;
 	flow->mss_bytes = uc_max(uc_wire_bytes(flow, segment), UC_MSS_MIN_BYTES);
 	uc_scale_guest_window(flow, UC_WSCALE_MAX);

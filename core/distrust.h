@@ -244,8 +244,8 @@ static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct
 /* Takes in that the peer has reset the guest's SYN. */
 static __always_inline void uc_distrust_reset(struct uc_flow *flow)
 {
-	__u8 asked = flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT) &&
-		     flow->syns <= flow->policy.ecn_syns;
+	__u8 asked = uc_has_feedback(flow) && !(flow->policy.modes & UC_MODE_NO_ECT) &&
+		     uc_syns(flow) <= flow->policy.ecn_syns;
 
 	uc_set_trial(flow, UC_TRIAL_VERDICT, asked ? UC_REMOTE_REFUSED : UC_REMOTE_CLEARED);
 }
@@ -262,7 +262,7 @@ static __always_inline __u8 uc_remembers_remotes(const struct uc_policy *policy)
  * ask may be dropped on the way. */
 static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 {
-	if (flow->policy.ecn_syns && flow->syns > flow->policy.ecn_syns &&
+	if (flow->policy.ecn_syns && uc_syns(flow) > flow->policy.ecn_syns &&
 	    !(flow->policy.modes & UC_MODE_NO_ECT) && uc_remembers_remotes(&flow->policy))
 		uc_distrust(flow, UC_REMOTE_REFUSED);
 }
@@ -270,15 +270,15 @@ static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 /* Returns what the flow has shown of its remote address so far. */
 static __always_inline enum uc_remote_news uc_remote_news_of(const struct uc_flow *flow)
 {
-	__u32 agreed = UC_FLOW_ECN | UC_FLOW_ANSWERED;
+	__u32 agreed;
 
 	if (!uc_remembers_remotes(&flow->policy))
 		return UC_REMOTE_NOTHING;
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
 		return (enum uc_remote_news)uc_trial_count(flow);
 	/* of a flow that the peer opened it is not known yet if the SYN was forged */
-	return flow->stage == UC_TRANSLATING && (flow->bits & agreed) == agreed ? UC_REMOTE_AGREED
-										: UC_REMOTE_NOTHING;
+	agreed = uc_has_feedback(flow) & flow->bits / UC_FLOW_ANSWERED;
+	return flow->stage == UC_TRANSLATING && agreed ? UC_REMOTE_AGREED : UC_REMOTE_NOTHING;
 }
 
 /* What a platform remembers of a remote address, for each port by itself. */

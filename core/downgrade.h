@@ -13,6 +13,7 @@
 #define UC_DOWNGRADE_H
 
 #include "edit.h"
+#include "feedback/none.h"
 #include "policy.h"
 #include "reason.h"
 #include "segment.h"
@@ -44,7 +45,7 @@ static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct 
 	/* RFC 9768 §3.1.1: without AE a SYN still offers classic ECN; in a SYN-ACK the three bits
 	 * are one number */
 	if (removed & UC_OPT_AE && segment->flags & UC_ACK)
-		segment->flags &= ~(UC_ECE | UC_CWR);
+		segment->flags &= ~UC_FEEDBACK_FLAGS;
 	return removed;
 }
 

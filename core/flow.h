@@ -30,27 +30,35 @@ enum uc_ca_state {
 	UC_CA_LOSS,     /* after a retransmission timeout */
 };
 
+/* How the ends of a flow tell each other of marks (feedback.h). */
+enum uc_way {
+	UC_WAY_NONE,      /* they did not agree on ECN, or not yet */
+	UC_WAY_CLASSIC,   /* RFC 3168 */
+	UC_WAY_EXACT = 3, /* classic, to a peer that counts marked bytes: DCTCP's senders */
+};
+
+/* uc_flow.feedback */
+#define UC_FEEDBACK_WAY     0x03 /* enum uc_way */
+#define UC_FEEDBACK_REDUCED 0x04 /* the next new data say CWR */
+#define UC_FEEDBACK_MARKED  0x08 /* the guest's ACKs say ECE until the peer's CWR */
+
 /* uc_flow.bits */
-#define UC_FLOW_SACK        0x0001 /* both ends may use SACK: the guest runs RFC 6675 */
-#define UC_FLOW_TIMESTAMPS  0x0002
-#define UC_FLOW_CWR_PENDING 0x0004 /* the next new data carries CWR */
-#define UC_FLOW_ECE_LATCHED 0x0008 /* the guest's ACKs carry ECE until the peer's CWR */
-#define UC_FLOW_LIMITED     0x0010 /* the guest filled the window: growth is allowed */
-#define UC_FLOW_TIMED       0x0020 /* timed_seq waits for its ACK */
-#define UC_FLOW_FIN_GUEST   0x0040
-#define UC_FLOW_FIN_PEER    0x0080
-#define UC_FLOW_RESET       0x0100
-#define UC_FLOW_TIMED_OUT   0x0200  /* ssthresh was set by a timeout of this same segment */
-#define UC_FLOW_WSCALE      0x0400  /* the sender of the SYN offered window scaling */
-#define UC_FLOW_NODELAY     0x0800  /* two sub-MSS segments are in flight at once: no Nagle */
-#define UC_FLOW_PAIRS       0x1000  /* window.h: cuts no sub-MSS segment off an odd segment */
-#define UC_FLOW_BULK        0x2000  /* window.h: sends three segments in one piece */
-#define UC_FLOW_HOLE        0x4000  /* hole_seq is a segment that later ones overtook */
-#define UC_FLOW_PROBED      0x8000  /* a byte at snd_nxt went into a closed window */
-#define UC_FLOW_RUNTS       0x10000 /* window.h: fills a window with a sub-MSS segment */
-#define UC_FLOW_PEER_DCTCP  0x20000 /* the peer sends segments without data as ECT: echo.h */
-#define UC_FLOW_ECN         0x40000 /* both ends negotiated ECN: ECE means a mark */
-#define UC_FLOW_GIVEN       0x80000 /* a window was advertised: furthest_edge is valid */
+#define UC_FLOW_SACK       0x0001 /* both ends may use SACK: the guest runs RFC 6675 */
+#define UC_FLOW_TIMESTAMPS 0x0002
+#define UC_FLOW_LIMITED    0x0010 /* the guest filled the window: growth is allowed */
+#define UC_FLOW_TIMED      0x0020 /* timed_seq waits for its ACK */
+#define UC_FLOW_FIN_GUEST  0x0040
+#define UC_FLOW_FIN_PEER   0x0080
+#define UC_FLOW_RESET      0x0100
+#define UC_FLOW_TIMED_OUT  0x0200  /* ssthresh was set by a timeout of this same segment */
+#define UC_FLOW_WSCALE     0x0400  /* the sender of the SYN offered window scaling */
+#define UC_FLOW_NODELAY    0x0800  /* two sub-MSS segments are in flight at once: no Nagle */
+#define UC_FLOW_PAIRS      0x1000  /* window.h: cuts no sub-MSS segment off an odd segment */
+#define UC_FLOW_BULK       0x2000  /* window.h: sends three segments in one piece */
+#define UC_FLOW_HOLE       0x4000  /* hole_seq is a segment that later ones overtook */
+#define UC_FLOW_PROBED     0x8000  /* a byte at snd_nxt went into a closed window */
+#define UC_FLOW_RUNTS      0x10000 /* window.h: fills a window with a sub-MSS segment */
+#define UC_FLOW_GIVEN      0x80000 /* a window was advertised: furthest_edge is valid */
 /* Bits of flows that share a window: laws/coupled.h. */
 #define UC_FLOW_STALLED   0x100000 /* a timeout that was not reported to the group yet */
 #define UC_FLOW_AWAITS    0x200000 /* the last segment's window waits for the group's answer */
@@ -159,7 +167,7 @@ struct uc_flow {
 	struct uc_reno reno;
 	struct uc_dctcp dctcp; /* the near room: of law `dctcp`, or of any law without UC_FAR */
 
-	/* the receiving side: echo.h */
+	/* the receiving side: feedback.h */
 	__u32 echoed_ack;      /* the guest's last ACK */
 	__u32 peer_nxt;        /* the end of the peer's data and FIN that passed: acceptable.h */
 	__s32 echo_owed_bytes; /* marked bytes not echoed yet; below 0: echoed in advance */
@@ -181,11 +189,11 @@ struct uc_flow {
 	__u16 repeated;          /* shows a hole at snd_una; 0: nothing does. uc_note_repeated() */
 	__u8 mss_candidate_seen; /* how often mss_candidate_bytes came in a row */
 	__u8 offered;            /* uc_offered_segments() and uc_piece_segments() */
-	__u8 wscale;             /* of the peer's windows */
+	__u8 handshake;          /* uc_wscale() and uc_syns() */
+	__u8 feedback;           /* UC_FEEDBACK_* */
 	__u8 stage;              /* enum uc_stage */
 	__u8 ca;                 /* enum uc_ca_state */
 	__u8 dup_acks;
-	__u8 syns;         /* SYNs of the guest so far, ≤ 255 */
 	__u8 backoffs;     /* profile `rfc`: timeouts since the last round-trip time was measured */
 	__u8 trial;        /* enum uc_trial, and a count */
 	__u8 ecn_lost;     /* ECT segments lost in a row, none delivered between: distrust.h */
@@ -255,6 +263,23 @@ static __always_inline void uc_set_offered(struct uc_flow *flow, __u32 offered, 
 	flow->offered = uc_min(offered, 15) | uc_min(piece, 15) << 4;
 }
 
+/* Returns the scale of the peer's windows, at most UC_WSCALE_MAX. */
+static __always_inline __u8 uc_wscale(const struct uc_flow *flow)
+{
+	return flow->handshake & 15;
+}
+
+/* Returns how many SYNs the guest has sent; 15: 15 or more. */
+static __always_inline __u8 uc_syns(const struct uc_flow *flow)
+{
+	return flow->handshake >> 4;
+}
+
+static __always_inline void uc_set_handshake(struct uc_flow *flow, __u32 wscale, __u32 syns)
+{
+	flow->handshake = uc_min(wscale, UC_WSCALE_MAX) | uc_min(syns, 15) << 4;
+}
+
 /* Returns the near room, UC_NEAR_BYTES of zeroes in a new flow. */
 static __always_inline void *uc_near(struct uc_flow *flow)
 {
@@ -315,11 +340,22 @@ static __always_inline __u8 uc_only_echoes(const struct uc_flow *flow)
 	return flow->bits & UC_FLOW_HELD && !uc_is_strict(&flow->policy);
 }
 
+static __always_inline enum uc_way uc_way_of(const struct uc_flow *flow)
+{
+	return (enum uc_way)(flow->feedback & UC_FEEDBACK_WAY);
+}
+
+/* Returns 1 if both ends have agreed on ECN. It has no branch, as uc_guard_segments(). */
+static __always_inline __u8 uc_has_feedback(const struct uc_flow *flow)
+{
+	return flow->feedback & UC_WAY_CLASSIC;
+}
+
 /* Returns whether the guest's new data are ECN-capable: both ends have agreed on it, and the law
  * can answer a mark. */
 static __always_inline __u8 uc_sends_ect(const struct uc_flow *flow)
 {
-	return flow->bits & UC_FLOW_ECN && !(flow->policy.modes & UC_MODE_NO_ECT);
+	return uc_has_feedback(flow) && !(flow->policy.modes & UC_MODE_NO_ECT);
 }
 
 /* Returns 1 if the host has seen the end of the connection: a reset, or a FIN of both ends. */
@@ -418,7 +454,7 @@ static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns
 /* Returns 1 if one end has sent a SYN and waits for the other's answer. */
 static __always_inline __u8 uc_waits(const struct uc_flow *flow, __u64 now_ns)
 {
-	return flow->syns && flow->stage != UC_TRANSLATING && !uc_is_stale(flow, now_ns);
+	return uc_syns(flow) && flow->stage != UC_TRANSLATING && !uc_is_stale(flow, now_ns);
 }
 
 /* Returns 1 if both ends have agreed on the connection and may still have it. */

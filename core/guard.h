@@ -38,7 +38,7 @@
  */
 static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
 {
-	__u32 grain_bytes = 1U << (flow->wscale & 15);
+	__u32 grain_bytes = 1U << uc_wscale(flow);
 	__u8 first = !(flow->bits & UC_FLOW_GIVEN);
 
 	flow->edge = edge;

@@ -19,8 +19,8 @@
 
 #include "distrust.h"
 #include "downgrade.h"
-#include "echo.h"
 #include "edit.h"
+#include "feedback.h"
 #include "flow.h"
 #include "guard.h"
 #include "laws/law.h"
@@ -45,9 +45,8 @@ static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *anne
 	flow->policy = *policy;
 	flow->seen_ns = now_ns;
 	flow->stage = from_guest ? UC_SYN_SENT : UC_SYN_RECEIVED;
-	flow->syns = syns;
 	flow->mss_bytes = uc_offered_mss_bytes(syn);
-	flow->wscale = uc_min(syn->wscale, UC_WSCALE_MAX);
+	uc_set_handshake(flow, syn->wscale, syns);
 	if (syn->options & UC_OPT_WSCALE)
 		flow->bits |= UC_FLOW_WSCALE;
 	if (syn->options & UC_OPT_SACK)
@@ -55,17 +54,17 @@ static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *anne
 	if (syn->options & UC_OPT_TIMESTAMPS)
 		flow->bits |= UC_FLOW_TIMESTAMPS;
 	/* the host asks by policy; an observed guest asks itself, in one of its SYNs */
-	offered = from_guest && !uc_observes(policy) ? 1 : uc_asks_for_ecn(syn);
+	offered = from_guest && !uc_observes(policy) ? 1 : uc_classic_offers(syn);
 	/* the guest's may be answered for one before it, which asked before ECN was distrusted */
 	offered &= from_guest || !(policy->modes & UC_MODE_NO_ECT);
 	if (uc_law_has(policy->law, UC_WANTS_ECN) && (offered || asked))
-		flow->bits |= UC_FLOW_ECN;
+		uc_set_way(flow, UC_WAY_CLASSIC);
 	if (from_guest) {
 		flow->timed_tick = uc_tick(now_ns, UC_RTT_TICK_SHIFT);
 		flow->snd_una = syn->seq;
 		flow->snd_nxt = uc_segment_end(syn);
 	} else {
-		uc_echo_learn(flow, syn);
+		uc_feedback_learn(flow, syn);
 		flow->edge = syn->window; /* relative, until the guest's answer */
 		flow->echoed_ack = syn->seq + 1;
 		flow->peer_nxt = uc_segment_end(syn);
@@ -78,12 +77,12 @@ static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow, struct 
 						   const struct uc_segment *syn, __u64 now_ns,
 						   struct uc_edit *edit)
 {
-	__u8 asked = !!(flow->bits & UC_FLOW_ECN), again = flow->snd_una == syn->seq;
-	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
+	__u8 asked = uc_has_feedback(flow), again = flow->snd_una == syn->seq;
+	__u8 syns = again ? uc_syns(flow) + 1 : 1;
 	__u32 unsure = again ? flow->bits & UC_FLOW_UNSURE : UC_FLOW_UNSURE;
 	/* the peer may have answered the earlier one, and its answer says what that offered */
 	__u32 earlier = again ? flow->bits & UC_FLOW_OFFERS : 0;
-	__u8 wscale = flow->wscale;
+	__u8 wscale = uc_wscale(flow);
 
 	if (uc_unwanted(policy, syn) != UC_TRANSLATED) {
 		flow->bits |= unsure;
@@ -92,7 +91,7 @@ static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow, struct 
 	uc_begin(flow, annex, policy, syn, syns, asked, now_ns);
 	flow->bits |= unsure | earlier;
 	if (earlier & UC_FLOW_WSCALE && !(syn->options & UC_OPT_WSCALE))
-		flow->wscale = wscale;
+		uc_set_handshake(flow, wscale, syns);
 	uc_edit_syn(policy, syns, syn, edit);
 	return UC_TRANSLATED;
 }
@@ -160,9 +159,9 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow, struct uc_
 	if (reason != UC_TRANSLATED) {
 		/* Invariant "no false signal": the host asked for ECN in the guest's name, before
 		 * policy changed. */
-		if (syn.direction == UC_FROM_GUEST && !uc_asks_for_ecn(&syn) &&
+		if (syn.direction == UC_FROM_GUEST && !uc_classic_offers(&syn) &&
 		    !uc_observes(policy))
-			edit->flags &= ~(UC_ECE | UC_CWR);
+			uc_clear_feedback(edit);
 		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
 	}
 	since_us = (__u32)(now_ns / 1000) - uc_kept(flow, annex)->at_us;
@@ -209,21 +208,20 @@ static __always_inline void uc_agree(struct uc_flow *flow, struct uc_annex *anne
 				     const struct uc_segment *answer)
 {
 	__u16 mss_bytes = uc_offered_mss_bytes(answer);
-	__u8 guest_wscale = answer->wscale;
+	__u8 guest_wscale = answer->wscale, wscale = uc_wscale(flow);
 
 	if (mss_bytes > flow->mss_bytes)
 		mss_bytes = flow->mss_bytes;
 	/* RFC 7323 §2.2: windows are scaled only if both ends offer it */
 	if (!(answer->options & UC_OPT_WSCALE) || !(flow->bits & UC_FLOW_WSCALE)) {
-		flow->wscale = 0;
+		wscale = 0;
 		guest_wscale = 0;
 	} else if (answer->direction == UC_TO_GUEST) {
-		guest_wscale = flow->wscale;
-		flow->wscale = answer->wscale;
+		guest_wscale = wscale;
+		wscale = answer->wscale;
 	}
 	uc_scale_guest_window(flow, guest_wscale);
-	if (flow->wscale > UC_WSCALE_MAX)
-		flow->wscale = UC_WSCALE_MAX;
+	uc_set_handshake(flow, wscale, uc_syns(flow));
 	if (!(answer->options & UC_OPT_SACK))
 		flow->bits &= ~UC_FLOW_SACK;
 	if (!(answer->options & UC_OPT_TIMESTAMPS))
@@ -234,9 +232,9 @@ static __always_inline void uc_agree(struct uc_flow *flow, struct uc_annex *anne
 	flow->mss_agreed_bytes = mss_bytes;
 	/* The host agrees in the guest's name. The peer, or either end of an observed flow, may
 	 * have refused ECN, which not every law needs. */
-	if ((!uc_agrees_to_ecn(answer) || answer->options & UC_OPT_AE) &&
+	if ((!uc_classic_agrees(answer) || answer->options & UC_OPT_AE) &&
 	    (uc_observes(&flow->policy) || answer->direction == UC_TO_GUEST))
-		flow->bits &= ~UC_FLOW_ECN;
+		uc_set_way(flow, UC_WAY_NONE);
 	uc_start(flow, annex);
 }
 
@@ -245,7 +243,7 @@ static __always_inline void uc_agree(struct uc_flow *flow, struct uc_annex *anne
  * ACK. */
 static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
 {
-	return 1U << (flow->wscale & 15) > flow->mss_bytes;
+	return 1U << uc_wscale(flow) > flow->mss_bytes;
 }
 
 /*
@@ -298,14 +296,14 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		/* Invariant "no false signal": the guest never asked for ECN, so it sees no answer,
 		 * whether the peer agreed or not. */
 		if (!observe)
-			edit->flags &= ~(UC_ECE | UC_CWR);
+			uc_clear_feedback(edit);
 		if (reason != UC_TRANSLATED)
 			return reason;
 		if (uc_needs_ecn(&flow->policy) &&
-		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
+		    ((!uc_classic_agrees(segment) && !observe) || segment->options & UC_OPT_AE))
 			reason = flow->policy.modes & UC_MODE_NO_ECT ? UC_ECN_AVOIDED
 								     : UC_PEER_REFUSED_ECN;
-		if (!uc_agrees_to_ecn(segment))
+		if (!uc_classic_agrees(segment))
 			uc_distrust_refused(flow);
 		if (reason != UC_TRANSLATED)
 			return reason;
@@ -320,16 +318,16 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		flow->echoed_ack = uc_segment_end(segment);
 		flow->peer_nxt = flow->echoed_ack;
 		flow->bits |= UC_FLOW_ANSWERED;
-		uc_echo_learn(flow, segment);
+		uc_feedback_learn(flow, segment);
 		uc_agree(flow, annex, segment);
 		/* the first round-trip time; not of a SYN that was sent twice (RFC 6298 §3) */
-		if (flow->syns == 1 && !(flow->bits & UC_FLOW_UNSURE))
+		if (uc_syns(flow) == 1 && !(flow->bits & UC_FLOW_UNSURE))
 			uc_sample_rtt(flow, uc_timed_ns(flow, now_ns));
 		flow->bits &= ~UC_FLOW_UNSURE;
 		uc_hold_coarse(flow, segment);
 	}
 	if (!observe) {
-		edit->flags &= ~(UC_ECE | UC_CWR);
+		uc_clear_feedback(edit);
 		edit->ecn = UC_NOT_ECT;
 	}
 	if (!observe && !uc_only_echoes(flow))
@@ -341,9 +339,9 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 	    flow->echoed_ack != uc_segment_end(segment))
 		return reason;
 	/* stored in the scale of the ACKs that are compared with them */
-	flow->peer_window = uc_units_up(segment->window, flow->wscale);
+	flow->peer_window = uc_units_up(segment->window, uc_wscale(flow));
 	flow->given_window = observe || reason != UC_TRANSLATED ? flow->peer_window
-								: edit->window >> flow->wscale;
+								: edit->window >> uc_wscale(flow);
 	uc_give(flow, segment->ack + edit->window);
 	return reason;
 }
@@ -371,11 +369,11 @@ static __always_inline enum uc_reason uc_answer_from_guest(struct uc_flow *flow,
 			return UC_NO_HANDSHAKE;
 	}
 	if (strict)
-		edit->flags &= ~(UC_ECE | UC_CWR);
+		uc_clear_feedback(edit);
 	if (flow->stage == UC_SYN_RECEIVED) {
 		if (reason != UC_TRANSLATED)
 			return reason;
-		if ((edit->flags & (UC_ECE | UC_CWR) && !observe) || segment->options & UC_OPT_AE)
+		if ((uc_says_feedback(edit) && !observe) || segment->options & UC_OPT_AE)
 			return UC_GUEST_SPEAKS_ECN;
 		flow->snd_una = segment->seq + 1;
 		flow->snd_nxt = uc_segment_end(segment);
@@ -389,16 +387,16 @@ static __always_inline enum uc_reason uc_answer_from_guest(struct uc_flow *flow,
 		/* the peer was promised nothing yet */
 		uc_hold_coarse(flow, segment);
 		if (uc_only_echoes(flow))
-			flow->bits &= ~UC_FLOW_ECN;
+			uc_set_way(flow, UC_WAY_NONE);
 	}
 	if (uc_only_echoes(flow))
 		return UC_COARSE_WINDOW;
-	if (observe || !(flow->bits & UC_FLOW_ECN))
+	if (observe || !uc_has_feedback(flow))
 		return UC_TRANSLATED;
 	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and no CWR, and is not ECT. With law
 	 * `dctcp` it is ECT (RFC 8257 §3.6), but a SYN is not: classic listeners refuse an ECT
 	 * SYN. */
-	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;
+	uc_classic_agree(edit);
 	edit->ecn = uc_law_marks_all(flow) ? UC_ECT0 : UC_NOT_ECT;
 	return UC_TRANSLATED;
 }

@@ -18,22 +18,11 @@
 #define UC_OFFER_H
 
 #include "edit.h"
+#include "feedback.h"
 #include "flow.h"
 #include "reason.h"
 #include "segment.h"
 #include "strict.h"
-
-/* Returns whether a SYN offers ECN (RFC 3168 §6.1.1). */
-static __always_inline __u8 uc_asks_for_ecn(const struct uc_segment *syn)
-{
-	return (syn->flags & (UC_ECE | UC_CWR)) == (UC_ECE | UC_CWR);
-}
-
-/* Returns whether a SYN-ACK agrees to ECN: ECE without CWR (RFC 3168 §6.1.1). */
-static __always_inline __u8 uc_agrees_to_ecn(const struct uc_segment *syn_ack)
-{
-	return (syn_ack->flags & (UC_ECE | UC_CWR)) == UC_ECE;
-}
 
 /* Returns why a flow can't be translated by the ECN bits of its SYN; UC_TRANSLATED if it can. */
 static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
@@ -44,12 +33,12 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 			return UC_TRANSLATED;
 		if (policy->modes & UC_MODE_NO_ECT)
 			return UC_ECN_AVOIDED;
-		return uc_asks_for_ecn(syn) || uc_observes(policy) ? UC_TRANSLATED
-								   : UC_PEER_REFUSED_ECN;
+		return uc_classic_offers(syn) || uc_observes(policy) ? UC_TRANSLATED
+								     : UC_PEER_REFUSED_ECN;
 	}
 	if (syn->options & UC_OPT_AE)
 		return UC_GUEST_SPEAKS_ECN;
-	if (uc_asks_for_ecn(syn) && !uc_observes(policy) && !uc_translates_guest_ecn(policy))
+	if (uc_classic_offers(syn) && !uc_observes(policy) && !uc_translates_guest_ecn(policy))
 		return UC_GUEST_SPEAKS_ECN;
 	/* invariant "no false signal": nobody would clear the answer or echo the peer's marks */
 	if (syn->blind && !uc_observes(policy) && uc_law_has(policy->law, UC_WANTS_ECN))
@@ -87,13 +76,13 @@ static __always_inline void uc_edit_syn(const struct uc_policy *policy, __u16 sy
 	if (uc_observes(policy) || syn->options & UC_OPT_AE)
 		return;
 	if (uc_translates_guest_ecn(policy))
-		edit->flags &= ~(UC_ECE | UC_CWR);
+		uc_clear_feedback(edit);
 	if (syn->direction == UC_FROM_GUEST) {
 		edit->ecn = UC_NOT_ECT; /* RFC 3168 §6.1.1: a SYN is not ECT */
 		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
 		if (uc_law_has(policy->law, UC_WANTS_ECN) && !(policy->modes & UC_MODE_NO_ECT) &&
 		    (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS))
-			edit->flags |= UC_ECE | UC_CWR;
+			uc_classic_offer(edit);
 	} else if (uc_translates_guest_ecn(policy)) {
 		edit->ecn = UC_NOT_ECT;
 	}

@@ -32,7 +32,7 @@ struct uc_kept_syn {
 	/* the peer's; of the guest's SYN, which has none that matters, how often it has come */
 	__u16 window;
 	__u8 options; /* UC_OPT_* */
-	__u8 rest; /* ECE and CWR where they stand in the flags, wscale << 2, the ECN codepoint */
+	__u8 rest; /* UC_FEEDBACK_FLAGS where they stand in the flags, wscale << 2, the ECN codepoint */
 } __attribute__((may_alias));
 
 /* Where flows without an annex keep a SYN. */
@@ -70,7 +70,7 @@ static __always_inline void uc_pack_syn(struct uc_kept_syn *kept, const struct u
 	kept->payload_bytes = syn->payload_bytes < 0xffff ? syn->payload_bytes : 0xffff;
 	kept->window = syn->window;
 	kept->options = syn->options;
-	kept->rest = (syn->flags & (UC_ECE | UC_CWR)) | wscale << 2 | (syn->ecn & 3);
+	kept->rest = (syn->flags & UC_FEEDBACK_FLAGS) | wscale << 2 | (syn->ecn & 3);
 }
 
 /* Adds what an earlier SYN of the same number has offered: the answer may be to that one, and then
@@ -97,7 +97,7 @@ static __always_inline struct uc_segment uc_unpack_syn(const struct uc_kept_syn 
 		.mss_bytes = kept->mss_bytes,
 		.wscale = kept->rest >> 2 & 15,
 		.options = kept->options,
-		.flags = UC_SYN | (kept->rest & (UC_ECE | UC_CWR)),
+		.flags = UC_SYN | (kept->rest & UC_FEEDBACK_FLAGS),
 		.ecn = kept->rest & 3,
 		.direction = direction,
 	};
@@ -122,7 +122,7 @@ static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, struct uc_annex *
 	struct uc_kept_syn *kept = uc_kept(flow, annex), earlier = *kept;
 	__u8 again = flow->bits & uc_asked_bit(from_guest) && kept->seq == syn->seq;
 	/* of the guest's, the answer may be to any: one that made an offer was enough */
-	__u8 offered = from_guest && again ? kept->rest & (UC_ECE | UC_CWR) : 0;
+	__u8 offered = from_guest && again ? kept->rest & UC_FEEDBACK_FLAGS : 0;
 	__u16 syns = again ? kept->window + (kept->window < 255) : 1;
 
 	uc_pack_syn(kept, syn);
@@ -205,7 +205,7 @@ static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow, str
 		uc_keep_syn(flow, annex, syn, now_ns);
 	if (!uc_translates_guest_ecn(&flow->policy) || syn->options & UC_OPT_AE)
 		return UC_NO_HANDSHAKE;
-	edit->flags &= ~(UC_ECE | UC_CWR);
+	uc_clear_feedback(edit);
 	edit->ecn = UC_NOT_ECT;
 	return UC_TRANSLATED;
 }

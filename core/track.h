@@ -5,6 +5,7 @@
 #ifndef UC_TRACK_H
 #define UC_TRACK_H
 
+#include "feedback.h"
 #include "flow.h"
 #include "minmax.h"
 #include "rtt.h"
@@ -157,7 +158,7 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 	if (!uc_after(flow->edge, end))
 		flow->bits |= UC_FLOW_RUNTS;
 	/* shorter than the window's unit: a result of rounding the window up (window.h) */
-	if (segment->payload_bytes % mss_bytes < 1U << (flow->wscale & 15))
+	if (segment->payload_bytes % mss_bytes < 1U << uc_wscale(flow))
 		flow->bits &= ~UC_FLOW_PAIRS;
 	/* it filled a room a little short of three segments: they left in one burst */
 	else if (uc_offered_segments(flow) == 3 && !uc_after(flow->edge, end))
@@ -176,7 +177,7 @@ static __always_inline void uc_learn_piece(struct uc_flow *flow, const struct uc
 {
 	__u32 offered = uc_offered_segments(flow), segments;
 
-	if (flow->wscale & 15)
+	if (uc_wscale(flow))
 		return;
 	segments = uc_piece_segments(flow) +
 		   segment->payload_bytes / (flow->mss_bytes | !flow->mss_bytes);
@@ -271,7 +272,7 @@ static __always_inline __u8 uc_keeps_window(const struct uc_flow *flow,
 {
 	return !uc_observes(&flow->policy) && flow->given_window < flow->peer_window &&
 	       flow->given_window <= segment->window &&
-	       (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow);
+	       (__u32)flow->given_window << uc_wscale(flow) >= uc_flight_bytes(flow);
 }
 
 /*
@@ -312,8 +313,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct u
 {
 	struct uc_ack ack = {
 		.now_us = (__u32)(now_ns / 1000),
-		.ece = segment->flags / UC_ECE & flow->bits / UC_FLOW_ECN &
-		       !(flow->policy.modes & UC_MODE_NO_ECT),
+		.ece = uc_feedback_read(flow, segment),
 	};
 
 	/* the peer has accepted the byte of a window probe */

@@ -120,7 +120,7 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 /* Returns the window field of an ACK to the guest whose ACK number is SND.UNA. */
 static __always_inline __u16 uc_window(struct uc_flow *flow, const struct uc_segment *segment)
 {
-	__u8 wscale = flow->wscale & 15, up;
+	__u8 wscale = uc_wscale(flow), up;
 	__u32 flight_bytes = uc_flight_bytes(flow);
 	__u32 bytes = uc_target_bytes(flow, 1U << wscale, &up);
 	__u32 field = up ? uc_units_up(bytes, wscale) : bytes >> wscale;

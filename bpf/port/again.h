@@ -149,7 +149,7 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 		/* invariant "no false signal": the host may have asked for ECN in the guest's name
 		 */
 		if (now->segment.direction == UC_TO_GUEST)
-			now->edit.flags &= ~(UC_ECE | UC_CWR);
+			uc_clear_feedback(&now->edit);
 		reason = UC_TABLE_FULL;
 	} else if (begins) {
 		reason = uc_answer(&slot->flow, next, &now->segment, now->now_ns, &now->edit);

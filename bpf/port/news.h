@@ -36,7 +36,7 @@ static __always_inline __u32 uc_fingerprint(const struct uc_flow *flow,
 {
 	__u32 seen = flow->seen;
 	__u32 now = UC_SEEN_FLOW | (seen & (UC_SEEN_SHARED | UC_SEEN_TURNS)) |
-		    (flow->syns & 7U) << 20 | (__u32)(flow->stage & 3) << 18 |
+		    (uc_syns(flow) & 7U) << 20 | (__u32)(flow->stage & 3) << 18 |
 		    (__u32)(flow->ca & 3) << 16 | (flow->losses & 0xff) << 8 | (flow->cuts & 0xff);
 
 	if (uc_is_closed(flow))
@@ -144,8 +144,8 @@ static __always_inline __u32 uc_aim(const struct uc_flow *flow)
 /* Returns the value of UC_EVENT_AGREED. */
 static __always_inline __u32 uc_agreed_of(const struct uc_flow *flow)
 {
-	return flow->mss_bytes | (__u32)(flow->wscale & 15) << 16 |
-	       (flow->bits & UC_FLOW_ECN ? UC_AGREED_ECN : 0) |
+	return flow->mss_bytes | (__u32)uc_wscale(flow) << 16 |
+	       (uc_has_feedback(flow) ? UC_AGREED_ECN : 0) |
 	       (flow->bits & UC_FLOW_SACK ? UC_AGREED_SACK : 0) |
 	       (flow->bits & UC_FLOW_TIMESTAMPS ? UC_AGREED_TIMESTAMPS : 0);
 }
@@ -186,8 +186,8 @@ static __always_inline void uc_take_news(struct uc_flow *flow, const struct uc_a
 
 	facts->before_bytes = uc_shadow_bytes(flow, facts->cwnd);
 	facts->after_bytes = uc_aim(flow);
-	facts->receiver_bytes = (__u32)flow->peer_window << (flow->wscale & 15);
-	facts->given_bytes = (__u32)flow->given_window << (flow->wscale & 15);
+	facts->receiver_bytes = (__u32)flow->peer_window << uc_wscale(flow);
+	facts->given_bytes = (__u32)flow->given_window << uc_wscale(flow);
 	facts->share_bytes = uc_is_coupled(flow) ? annex->coupled.given_bytes : 0;
 	facts->flight_bytes = uc_flight_bytes(flow);
 	facts->beyond_bytes = uc_segment_end(segment) - flow->furthest_edge;
@@ -196,7 +196,7 @@ static __always_inline void uc_take_news(struct uc_flow *flow, const struct uc_a
 	facts->closing = (flow->bits & UC_FLOW_FIN_GUEST ? UC_CLOSING_GUEST : 0) |
 			 (flow->bits & UC_FLOW_FIN_PEER ? UC_CLOSING_PEER : 0) |
 			 (flow->bits & UC_FLOW_RESET ? UC_CLOSING_RESET : 0);
-	facts->syns = flow->syns;
+	facts->syns = uc_syns(flow);
 }
 
 #endif

@@ -98,7 +98,7 @@ static __always_inline void uc_delay_forget(struct uc_flow *flow, struct uc_anne
 static __always_inline void uc_delay_open(struct uc_flow *flow, struct uc_annex *annex)
 {
 	/* RFC 5681 §3.1: one segment if the SYN or SYN-ACK was lost; here no less than the floor */
-	__u32 segments = flow->syns > 1 ? 1 : flow->policy.initial_window_segments;
+	__u32 segments = uc_syns(flow) > 1 ? 1 : flow->policy.initial_window_segments;
 
 	flow->reno.cwnd = uc_max(segments * flow->mss_bytes, uc_delay_floor_bytes(flow));
 	flow->reno.ssthresh = UC_INFINITE_SSTHRESH;

@@ -118,7 +118,8 @@ static __always_inline void uc_linux_begin_reduction(struct uc_flow *flow, __u32
 	reno->prr.delivered = 0;
 	reno->prr.out = 0;
 	reno->acked = 0;
-	flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+	flow->feedback |=
+		UC_FEEDBACK_REDUCED; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
 }
 
 static __always_inline void uc_linux_cut(struct uc_flow *flow, __u32 ssthresh)
@@ -206,7 +207,8 @@ static __always_inline void uc_linux_undo(struct uc_flow *flow)
 	flow->ca = UC_CA_OPEN;
 	reno->cwnd = uc_max(reno->cwnd, undo->cwnd);
 	reno->ssthresh = uc_max(reno->ssthresh, undo->ssthresh);
-	flow->bits &= ~UC_FLOW_CWR_PENDING; /* a reduction that is undone has answered no mark */
+	flow->feedback &=
+		~UC_FEEDBACK_REDUCED; /* a reduction that is undone has answered no mark */
 }
 
 static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)

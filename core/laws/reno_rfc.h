@@ -20,7 +20,7 @@
 
 static __always_inline __u32 uc_rfc_rto_us(const struct uc_flow *flow)
 {
-	__u32 rto_us = flow->syns > 1 ? UC_RFC_RTO_LOST_SYN_US : UC_RTO_INITIAL_US;
+	__u32 rto_us = uc_syns(flow) > 1 ? UC_RFC_RTO_LOST_SYN_US : UC_RTO_INITIAL_US;
 	__u64 backed_off_us;
 
 	if (flow->srtt_us)
@@ -34,7 +34,7 @@ static __always_inline __u32 uc_rfc_rto_us(const struct uc_flow *flow)
 static __always_inline void uc_rfc_open(struct uc_flow *flow)
 {
 	/* RFC 5681 §3.1: one segment if the SYN or SYN-ACK was lost */
-	__u32 segments = flow->syns > 1 ? 1 : flow->policy.initial_window_segments;
+	__u32 segments = uc_syns(flow) > 1 ? 1 : flow->policy.initial_window_segments;
 
 	flow->reno.cwnd = segments * flow->mss_bytes;
 	flow->reno.ssthresh = UC_INFINITE_SSTHRESH; /* RFC 5681 §3.1: arbitrarily high */
@@ -83,8 +83,9 @@ static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 	reno->cwnd = reno->ssthresh + uc_min(flow->dup_acks, UC_DUP_ACKS) * flow->mss_bytes;
 	reno->acked = 0;
 	flow->ca = UC_CA_RECOVERY;
-	flow->bits &= ~UC_FLOW_RESENT;     /* in the repair before */
-	flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+	flow->bits &= ~UC_FLOW_RESENT; /* in the repair before */
+	flow->feedback |=
+		UC_FEEDBACK_REDUCED; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
 	flow->losses++;
 }
 
@@ -156,7 +157,8 @@ static __always_inline void uc_rfc_timeout(struct uc_flow *flow, struct uc_annex
 	/* RFC 5681 §3.1: a segment that times out again does not lower ssthresh again */
 	if (!(flow->bits & UC_FLOW_TIMED_OUT))
 		reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
-	flow->bits |= UC_FLOW_TIMED_OUT | UC_FLOW_CWR_PENDING;
+	flow->bits |= UC_FLOW_TIMED_OUT;
+	flow->feedback |= UC_FEEDBACK_REDUCED;
 	flow->backoffs += flow->backoffs < UC_RFC_BACKOFFS_MAX; /* RFC 6298 (5.5) */
 	reno->recover = flow->snd_nxt - 1;                      /* RFC 6582 §3.2 step 6 */
 	reno->reduced_seq = flow->snd_nxt;
@@ -199,7 +201,7 @@ static __always_inline void uc_rfc_cut(struct uc_flow *flow, __u32 ssthresh)
 	reno->cwnd = uc_min(reno->cwnd, ssthresh);
 	reno->acked = 0;
 	reno->reduced_seq = flow->snd_nxt;
-	flow->bits |= UC_FLOW_CWR_PENDING;
+	flow->feedback |= UC_FEEDBACK_REDUCED;
 	flow->ca = UC_CA_OPEN;
 }
 

@@ -54,7 +54,7 @@ static void print_call(const struct call *call, __u64 now_ns)
 			"  stage %u bits %08x una %u nxt %u edge %u furthest %u mss %u scale %u "
 			"echoed %u peer %u cwnd %u\n",
 			flow->stage, flow->bits, flow->snd_una, flow->snd_nxt, flow->edge,
-			flow->furthest_edge, flow->mss_bytes, flow->wscale, flow->echoed_ack,
+			flow->furthest_edge, flow->mss_bytes, uc_wscale(flow), flow->echoed_ack,
 			flow->peer_nxt, flow->reno.cwnd);
 }
 

@@ -37,7 +37,7 @@ static void start_again(struct honest *guest, const struct call *call)
 static void hear_window(struct honest *guest, const struct call *call)
 {
 	const struct uc_flow *flow = call->after;
-	__u32 edge = call->segment->ack + ((__u32)call->edit->window << flow->wscale);
+	__u32 edge = call->segment->ack + ((__u32)call->edit->window << uc_wscale(flow));
 
 	if (call->segment->ack != flow->snd_una || is_discarded(call->before, call->segment) ||
 	    flow->bits & UC_FLOW_HELD)

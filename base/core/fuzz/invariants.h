@@ -97,7 +97,7 @@ static void check_signals(const struct call *call)
 		return;
 	}
 	require("only ECT(0) leaves the guest", !call->edit->ecn || call->edit->ecn == UC_ECT0);
-	require("no ECT leaves without ECN", !call->edit->ecn || flow->bits & UC_FLOW_ECN);
+	require("no ECT leaves without ECN", !call->edit->ecn || uc_has_feedback(flow));
 }
 
 /* Checks invariant "no shrink", of ACKs that move or repeat SND.UNA. */
@@ -110,8 +110,8 @@ static void check_shrink(const struct call *call)
 	    call->edit->window == call->segment->window)
 		return;
 	require("only established flows get windows", flow->stage == UC_TRANSLATING);
-	own_bytes = (__u64)call->segment->window << flow->wscale;
-	bytes = (__u64)call->edit->window << flow->wscale;
+	own_bytes = (__u64)call->segment->window << uc_wscale(flow);
+	bytes = (__u64)call->edit->window << uc_wscale(flow);
 	sent_bytes = flow->snd_nxt - call->segment->ack;
 	/* of an ACK that a later one has overtaken: what the guest was given before */
 	if (call->segment->ack != flow->snd_una && uc_before(flow->edge, flow->snd_nxt))
@@ -129,7 +129,7 @@ static void check_state(const struct call *call)
 		return;
 	require("a segment has bytes", flow->mss_bytes >= UC_MSS_MIN_BYTES - UC_TIMESTAMPS_BYTES);
 	require("no segment is above the agreed MSS", flow->mss_bytes <= flow->mss_agreed_bytes);
-	require("the window scale is legal", flow->wscale <= UC_WSCALE_MAX);
+	require("the window scale is legal", uc_wscale(flow) <= UC_WSCALE_MAX);
 	require("the guest's window has 16 bits",
 		UC_GUEST_BITS(flow->guest_window) <= 15 &&
 			UC_GUEST_SCALE(flow->guest_window) <= UC_WSCALE_MAX);
@@ -170,7 +170,7 @@ static __u8 is_no_ack(const struct uc_flow *flow, __u32 ack)
 	if (flow->bits & UC_FLOW_GIVEN && (__s32)(edge - end) > 0)
 		end = edge;
 	return (__s32)(ack - end) > 0 ||
-	       (__s32)(ack - flow->snd_una + (65535U << flow->wscale)) < 0;
+	       (__s32)(ack - flow->snd_una + (65535U << uc_wscale(flow))) < 0;
 }
 
 /* Returns whether the guest discards a segment of the peer that is no SYN. */

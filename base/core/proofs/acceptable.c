@@ -47,7 +47,7 @@ int main(void)
 #else
 	if (uc_may_acknowledge(&flow, segment.ack))
 		prove("an acceptable ACK is of what the guest may have sent",
-		      ack >= -(65535LL << flow.wscale) && ack <= sent);
+		      ack >= -(65535LL << uc_wscale(&flow)) && ack <= sent);
 #endif
 	return 0;
 }

@@ -61,7 +61,7 @@ static void call(struct uc_flow *flow, const struct uc_segment *segment, __u32 g
 	accepted = flow->seen_ns == now_ns && !(segment->flags & UC_RST);
 	if (!kept || !accepted || flow->bits & UC_FLOW_HELD || !uc_writes(flow))
 		return;
-	edge = segment->ack + ((__u32)edit.window << flow->wscale);
+	edge = segment->ack + ((__u32)edit.window << uc_wscale(flow));
 	prove("the last edge stays covered", is_kept(flow));
 	prove("a window that is written is covered",
 	      segment->ack != flow->snd_una || !uc_after(edge, flow->furthest_edge));

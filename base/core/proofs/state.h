@@ -59,7 +59,7 @@ static __u8 is_asking(const struct uc_flow *flow)
 static __u8 is_agreed(const struct uc_flow *flow)
 {
 	if (flow->stage != UC_TRANSLATING || flow->mss_bytes < MSS_LEAST_BYTES ||
-	    flow->wscale > UC_WSCALE_MAX || UC_GUEST_SCALE(flow->guest_window) > UC_WSCALE_MAX)
+	    uc_wscale(flow) > UC_WSCALE_MAX || UC_GUEST_SCALE(flow->guest_window) > UC_WSCALE_MAX)
 		return 0;
 	return is_timed(flow) && is_echo(flow) && (!has_fraction() || is_counted(&flow->dctcp));
 }

@@ -17,11 +17,11 @@ static void prove_no_shrink(const struct uc_flow *flow, const struct uc_segment 
 			    const struct uc_edit *edit)
 {
 	__u64 sent_bytes = (__u32)(flow->snd_nxt - segment->ack);
-	__u64 own_bytes = (__u64)segment->window << flow->wscale;
+	__u64 own_bytes = (__u64)segment->window << uc_wscale(flow);
 
 	prove("a window ends no earlier than what the guest has sent",
 	      edit->window == segment->window || own_bytes < sent_bytes ||
-		      (__u64)edit->window << flow->wscale >= sent_bytes);
+		      (__u64)edit->window << uc_wscale(flow) >= sent_bytes);
 }
 
 #endif

@@ -26,6 +26,23 @@ impl Flow {
     }
 }
 
+impl FlowState {
+    /// Returns the scale of the peer's windows, 0 to 14.
+    pub fn wscale(&self) -> u8 {
+        self.handshake & 15
+    }
+
+    /// Returns how many SYNs the guest has sent; 15: 15 or more.
+    pub fn syns(&self) -> u8 {
+        self.handshake >> 4
+    }
+
+    /// Returns whether both ends have agreed on ECN.
+    pub fn has_ecn(&self) -> bool {
+        u32::from(self.feedback) & sys::UC_FEEDBACK_WAY != 0
+    }
+}
+
 impl From<FlowState> for Flow {
     fn from(flow: FlowState) -> Flow {
         Flow {

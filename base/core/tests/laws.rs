@@ -48,12 +48,12 @@ fn flight(flow: &Flow) -> u32 {
 
 /// Converts a window field of this flow to bytes.
 fn bytes(flow: &Flow, field: u16) -> u64 {
-    u64::from(field) << flow.wscale
+    u64::from(field) << flow.wscale()
 }
 
 /// The smallest field that covers this many bytes.
 fn covering(flow: &Flow, bytes: u32) -> u64 {
-    u64::from(bytes).div_ceil(1 << flow.wscale)
+    u64::from(bytes).div_ceil(1 << flow.wscale())
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn law_2_nothing_sent_falls_outside_the_window_unless_the_receiver_says_so() {
             let sent = u64::from(flight(after)).min(1 << 30);
             prop_assert!(given >= sent.min(receivers), "{:?}", event);
             if event.orderly {
-                prop_assert_eq!(after.wscale, plan.setup.scale(), "{:?}", event);
+                prop_assert_eq!(after.wscale(), plan.setup.scale(), "{:?}", event);
                 let acked = event.segment.ack.wrapping_sub(event.una);
                 let outstanding = event.nxt.wrapping_sub(event.una) - acked;
                 // a window probe's byte is in flight only if the peer takes it
@@ -162,8 +162,8 @@ fn law_2_a_duplicate_ack_keeps_its_window_for_a_linux_guest_without_sack() {
                 && after.snd_nxt == segment.ack
             {
                 // as far as the scale of the ACKs behind it can say the same
-                let receivers = bytes(after, segment.window.div_ceil(1 << after.wscale));
-                let given = bytes(after, event.passed.edit.window >> after.wscale);
+                let receivers = bytes(after, segment.window.div_ceil(1 << after.wscale()));
+                let given = bytes(after, event.passed.edit.window >> after.wscale());
                 last = Some((segment.ack, receivers, given));
             }
             let Some((before, after)) = ack_to_guest(event) else {
@@ -226,7 +226,7 @@ fn law_3_the_edge_lies_on_a_segment_boundary_or_less_than_a_grain_from_one() {
 /// precedence: the window covers the flight, or one segment if nothing is in flight.
 fn check_edge(event: &Event, after: &Flow) -> Checked {
     let (mss, sent) = (u64::from(after.mss_bytes), u64::from(flight(after)));
-    let grain = 1u64 << after.wscale;
+    let grain = 1u64 << after.wscale();
     let field = event.passed.edit.window;
     let floor = covering(after, if sent > 0 { sent as u32 } else { mss as u32 });
     let law = u64::from(uc_core::window_bytes(after));
@@ -476,7 +476,7 @@ fn law_6_the_first_new_data_after_a_reduction_carries_cwr_once() {
 fn undone(before: &Flow, after: &Flow) -> bool {
     let linux = u32::from(after.policy.profile) == consts::PROFILE_LINUX;
     let ends = u32::from(before.ca) == consts::CA_LOSS && before.ca != after.ca;
-    linux && ends && before.bits & !after.bits & consts::FLOW_CWR_PENDING != 0
+    linux && ends && u32::from(before.feedback & !after.feedback) & consts::FEEDBACK_REDUCED != 0
 }
 
 /// May a mark take less than a loss?

@@ -135,14 +135,14 @@ fn an_answer_to_an_earlier_syn_counts_by_its_own_options() {
         port.pass(&syn(direction, from));
         port.pass(&scaled(answer(1 - direction, to, from), 7));
         let flow = port.flow().expect("the flow is known");
-        assert_eq!(u32::from(flow.wscale), 7, "{direction}");
+        assert_eq!(u32::from(flow.wscale()), 7, "{direction}");
     }
     // and a SYN-ACK without a scale, to the second
     let mut port = Port::new(guarded());
     port.pass(&scaled(syn(FROM_GUEST, ISS), 7));
     port.pass(&syn(FROM_GUEST, ISS));
     port.pass(&answer(TO_GUEST, IRS, ISS));
-    assert_eq!(port.flow().unwrap().wscale, 0);
+    assert_eq!(port.flow().unwrap().wscale(), 0);
 }
 
 /// Returns whether a new SYN of the guest leaves with the host's offer of ECN.

@@ -250,7 +250,7 @@ fn a_guest_that_connects_anew_is_translated_from_the_answer_on_and_loses_nothing
     assert_eq!((reason, edit.flags), (Reason::TRANSLATED, SYN | ACK));
     assert_eq!(edit.window, 10_000, "ten segments, as any to begin with");
     assert_eq!((host.flow.snd_una, host.flow.snd_nxt), (iss + 1, iss + 1));
-    assert_eq!((host.flow.syns, host.flow.srtt_us), (2, 0), "Karn's rule");
+    assert_eq!((host.flow.syns(), host.flow.srtt_us), (2, 0), "Karn's rule");
     for number in 0..10 {
         let (reason, edit) = host.pass(&data(iss + 1 + 1_000 * number, irs + 1));
         assert_eq!((reason, edit.ecn), (Reason::TRANSLATED, consts::ECT0 as u8));
@@ -280,7 +280,7 @@ fn a_peer_that_connects_anew_is_translated_from_the_guests_answer_on() {
     answer.options |= consts::OPT_WSCALE as u8;
     let (reason, edit) = host.pass(&answer);
     assert_eq!((reason, edit.flags), (Reason::TRANSLATED, SYN | ACK | ECE));
-    assert_eq!((host.flow.snd_una, host.flow.wscale), (iss + 1, 7));
+    assert_eq!((host.flow.snd_una, host.flow.wscale()), (iss + 1, 7));
     assert_eq!(host.flow.edge, iss + 1 + 4_321);
     assert!(host.is_stale_after(121), "not before the peer has answered");
     host.pass(&ack_to_guest(iss, irs));

@@ -255,7 +255,7 @@ fn scale_of_a_segment_without_the_option_is_not_read() {
         ..data(ISS + 1)
     };
     assert_eq!(port.reason(&odd), Reason::HELD);
-    assert_eq!(port.flow().unwrap().wscale, 0);
+    assert_eq!(port.flow().unwrap().wscale(), 0);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn scale_above_the_largest_counts_as_the_largest_from_the_syn_on() {
         wscale: 16,
         ..with(syn(FROM_GUEST, ISS), consts::OPT_WSCALE)
     });
-    assert_eq!(port.flow().unwrap().wscale, 14);
+    assert_eq!(port.flow().unwrap().wscale(), 14);
 }
 
 #[test]

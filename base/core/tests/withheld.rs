@@ -56,7 +56,7 @@ fn each_offer_is_removed_from_syn_and_syn_ack_of_both_ends() {
             let stamps = bits & consts::FLOW_TIMESTAMPS != 0;
             assert_eq!(stamps, kept(consts::OPT_TIMESTAMPS));
             let scale = if kept(consts::OPT_WSCALE) { 7 } else { 0 };
-            assert_eq!(flow.wscale, scale);
+            assert_eq!(flow.wscale(), scale);
             assert_eq!(flow.mss_bytes, if stamps { 1_448 } else { 1_460 });
         }
     }
@@ -70,7 +70,7 @@ fn an_unscaled_window_is_written_to_the_byte() {
         port.pass(&full(answer(TO_GUEST, IRS, ISS)));
         port.pass(&data(ISS + 1));
         let (_, edit) = port.pass(&ack(ISS + 1 + 1_000));
-        (port.flow().unwrap().wscale, edit.window)
+        (port.flow().unwrap().wscale(), edit.window)
     };
     let (scale, units) = window(0);
     let (unscaled, bytes) = window(consts::OPT_WSCALE);

@@ -51,8 +51,8 @@ impl Shadow {
             let (flow, state) = (&shadow.flow, &shadow.flow.state);
             let agreed = (
                 state.stage,
-                state.syns,
-                state.wscale,
+                state.syns(),
+                state.wscale(),
                 state.mss_bytes,
                 state.policy,
             );

@@ -178,7 +178,7 @@ impl<'a> Planner<'a> {
         check_couples(group, stack)?;
         let mut guest_config = config(&group.stack, stack, family)?;
         // A receiver's port recognises a DCTCP sender by its ACK without data at the end of the
-        // handshake (core/echo.h), which programs that write after connecting send.
+        // handshake (core/feedback/exact.h), which programs that write after connecting send.
         guest_config.acknowledges_before_data = self.receiver_policy.is_some();
         if matches!(
             group.application,

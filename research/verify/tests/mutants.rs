@@ -50,8 +50,8 @@ const MUTANTS: [Mutant; 30] = [
     mutant(
         "every ECE cuts",
         RFC,
-        "reno->reduced_seq = flow->snd_nxt;\n\tflow->bits |= UC_FLOW_CWR_PENDING;\n\tflow->ca",
-        "flow->bits |= UC_FLOW_CWR_PENDING;\n\tflow->ca",
+        "reno->reduced_seq = flow->snd_nxt;\n\tflow->feedback |= UC_FEEDBACK_REDUCED;\n\tflow->ca",
+        "flow->feedback |= UC_FEEDBACK_REDUCED;\n\tflow->ca",
     ),
     mutant(
         "ECE halves the flight, not the window",
@@ -148,7 +148,7 @@ const MUTANTS: [Mutant; 30] = [
     mutant(
         "no CWR after a loss",
         RFC,
-        "flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */",
+        "flow->feedback |= UC_FEEDBACK_REDUCED; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */",
         "",
     ),
     mutant(
@@ -166,7 +166,7 @@ const MUTANTS: [Mutant; 30] = [
     mutant(
         "a lost SYN leaves the initial window",
         RFC,
-        "flow->syns > 1 ? 1 :",
+        "uc_syns(flow) > 1 ? 1 :",
         "0 ? 1 :",
     ),
     mutant(

@@ -116,8 +116,8 @@ impl EventLine {
 fn agreed(flow: &Flow) -> AgreedRow {
     let has = |bit: u32| flow.bits & bit != 0;
     AgreedRow {
-        ecn: has(consts::FLOW_ECN),
-        wscale: flow.wscale,
+        ecn: flow.has_ecn(),
+        wscale: flow.wscale(),
         sack: has(consts::FLOW_SACK),
         timestamps: has(consts::FLOW_TIMESTAMPS),
     }

@@ -153,7 +153,7 @@ impl FlowRow {
     pub fn new(flow: &FlowView, port: String, share_bytes: Option<u64>) -> FlowRow {
         let state = &flow.state;
         let policy = &state.policy;
-        let given_bytes = u32::from(state.given_window) << state.wscale.min(14);
+        let given_bytes = u32::from(state.given_window) << state.wscale();
         let is_rfc = u32::from(policy.profile) == consts::PROFILE_RFC;
         FlowRow {
             name: name(&port, flow.guest, flow.remote),
@@ -172,7 +172,7 @@ impl FlowRow {
             share_bytes,
             window_bytes: window_bytes(state).unwrap_or(given_bytes),
             given_bytes,
-            receiver_bytes: u32::from(state.peer_window) << state.wscale.min(14),
+            receiver_bytes: u32::from(state.peer_window) << state.wscale(),
             flight_bytes: state.snd_nxt.wrapping_sub(state.snd_una),
             mss_bytes: state.mss_bytes,
             srtt_us: state.srtt_us >> 3,

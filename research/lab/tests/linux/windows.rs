@@ -116,7 +116,7 @@ impl Judge {
     fn explain(&self, step: &Step) -> Class {
         let apart = step.shadow.reno.cwnd.abs_diff(step.now.snd_cwnd);
         let thresholds = step.shadow.reno.ssthresh.abs_diff(step.now.snd_ssthresh);
-        if step.shadow.syns > 2 {
+        if step.shadow.syns() > 2 {
             return Class::LostSyns;
         }
         let reduced = step.shadow.reno.ssthresh < INFINITE && step.now.snd_ssthresh < INFINITE;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the ends of a flow say about marks, by the way that its field `feedback` names: none,
+ * classic or exact. The host agrees in the name of a guest without ECN. It clears what the peer says
+ * before the guest sees it, and the marks on the peer's data, which it echoes in the guest's ACKs.
+ * All offers are of classic ECN; a peer that shows that it counts bytes gets exact feedback under a
+ * law with trait UC_EXACT.
+ */
+#ifndef UC_FEEDBACK_H
+#define UC_FEEDBACK_H
+
+#include "feedback/classic.h"
+#include "feedback/exact.h"
+#include "feedback/none.h"
+
+static __always_inline void uc_set_way(struct uc_flow *flow, enum uc_way way)
+{
+	flow->feedback = (flow->feedback & ~UC_FEEDBACK_WAY) | way;
+}
+
+/* Learns from a segment of the peer how it wants its marks echoed. */
+static __always_inline void uc_feedback_learn(struct uc_flow *flow,
+					      const struct uc_segment *segment)
+{
+	__u8 exact = uc_has_feedback(flow) & uc_law_has(flow->policy.law, UC_EXACT);
+
+	if (uc_exact_shows(segment))
+		flow->feedback |= exact * UC_WAY_EXACT;
+}
+
+/* Returns whether an ACK of the peer reports a mark on the guest's data. */
+static __always_inline __u8 uc_feedback_read(const struct uc_flow *flow,
+					     const struct uc_segment *ack)
+{
+	return uc_classic_read(ack) & uc_has_feedback(flow) &
+	       !(flow->policy.modes & UC_MODE_NO_ECT);
+}
+
+/* Takes in data that the guest accepts, which may be marked (RFC 3168 §6.1.5). */
+static __always_inline void uc_feedback_received(struct uc_flow *flow,
+						 const struct uc_segment *segment)
+{
+	uc_feedback_learn(flow, segment);
+	if (!segment->payload_bytes)
+		return;
+	if (segment->flags & UC_CWR)
+		uc_classic_reduced(flow);
+	if (segment->ecn == UC_CE) {
+		uc_classic_marked(flow);
+		uc_exact_marked(flow, segment);
+		flow->marks++;
+	}
+}
+
+/* Writes what the guest's segment says of marks. `exact`: what uc_exact_reports() returned for it.
+ */
+static __always_inline void uc_feedback_write(const struct uc_flow *flow, __u8 exact,
+					      struct uc_edit *edit)
+{
+	__u8 marked = uc_way_of(flow) == UC_WAY_EXACT ? exact : uc_classic_reports(flow);
+
+	if (marked && edit->flags & UC_ACK)
+		edit->flags |= UC_ECE;
+}
+
+#endif

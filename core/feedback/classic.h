@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Classic feedback (RFC 3168): ECE on each ACK from the mark until the sender's CWR, so that the
+ * loss of an ACK loses no signal.
+ */
+#ifndef UC_FEEDBACK_CLASSIC_H
+#define UC_FEEDBACK_CLASSIC_H
+
+#include "../flow.h"
+#include "none.h"
+
+/* Returns whether a SYN offers ECN (§6.1.1). */
+static __always_inline __u8 uc_classic_offers(const struct uc_segment *syn)
+{
+	return (syn->flags & UC_FEEDBACK_FLAGS) == UC_FEEDBACK_FLAGS;
+}
+
+/* Makes a SYN offer ECN. */
+static __always_inline void uc_classic_offer(struct uc_edit *edit)
+{
+	edit->flags |= UC_FEEDBACK_FLAGS;
+}
+
+/* Returns whether a SYN-ACK agrees to ECN: ECE without CWR (§6.1.1). */
+static __always_inline __u8 uc_classic_agrees(const struct uc_segment *syn_ack)
+{
+	return (syn_ack->flags & UC_FEEDBACK_FLAGS) == UC_ECE;
+}
+
+/* Makes a SYN-ACK agree to ECN. */
+static __always_inline void uc_classic_agree(struct uc_edit *edit)
+{
+	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;
+}
+
+/* Returns whether an ACK of the peer reports a mark. */
+static __always_inline __u8 uc_classic_read(const struct uc_segment *ack)
+{
+	return ack->flags / UC_ECE & 1;
+}
+
+/* Takes in CWR on data for the guest: it ends the echo (§6.1.3). A mark on the same packet starts it
+ * again. */
+static __always_inline void uc_classic_reduced(struct uc_flow *flow)
+{
+	flow->feedback &= ~UC_FEEDBACK_MARKED;
+}
+
+/* Takes in marked data for the guest. */
+static __always_inline void uc_classic_marked(struct uc_flow *flow)
+{
+	flow->feedback |= UC_FEEDBACK_MARKED;
+}
+
+/* Returns whether the guest's ACK must report a mark. */
+static __always_inline __u8 uc_classic_reports(const struct uc_flow *flow)
+{
+	return !!(flow->feedback & UC_FEEDBACK_MARKED);
+}
+
+/* Makes the guest's new data say CWR if the window was reduced since the last (§6.1.2), or
+ * `always`. */
+static __always_inline void uc_classic_confirm(struct uc_flow *flow, __u8 always,
+					       struct uc_edit *edit)
+{
+	if (!(flow->feedback & UC_FEEDBACK_REDUCED) && !always)
+		return;
+	edit->flags |= UC_CWR;
+	flow->feedback &= ~UC_FEEDBACK_REDUCED;
+}
+
+#endif
