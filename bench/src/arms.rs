@@ -10,6 +10,7 @@ use std::num::NonZero;
 use anyhow::{Result, anyhow};
 use uc_batch::{Task, sim};
 use uc_experiment::{Arm, Experiment, Point, RunRecord};
+use uc_vm::Programs;
 
 pub use watch::Watch;
 
@@ -28,6 +29,17 @@ pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
         Arm::Sim => sim::check(points),
         Arm::Live => Ok(()),
         Arm::Vm => vm::check(points),
+    }
+}
+
+/// Returns the programs that VMs of these tasks have inside.
+///
+/// # Errors
+/// If a program is needed and not found.
+pub fn inside(arm: Arm, tasks: &[Task<'_>]) -> Result<Programs> {
+    match arm {
+        Arm::Vm => vm::inside(tasks.iter().map(|task| task.experiment)),
+        Arm::Sim | Arm::Live => vm::inside([]),
     }
 }
 
@@ -57,7 +69,7 @@ fn simulate(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
         let (file, packets) = (file.display(), captured.packets);
         watch.bar.suspend(|| {
             errln!(
-                "uc: {file}: {packets} packets, and {} more were left out",
+                "uc-bench: {file}: {packets} packets, and {} more were left out",
                 captured.left_out
             );
         });

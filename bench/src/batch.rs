@@ -1,18 +1,17 @@
 //! Makes runs on a backend, several at a time, with a progress bar.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use uc_batch::{Pool, Task, memory, tasks};
 use uc_experiment::{Arm, Nanos, Point, RunRecord};
 use uc_vm::Templates;
 
-use crate::research::arms::{self, Watch};
-use crate::research::traces::Traces;
+use crate::arms::{self, Watch};
+use crate::traces::Traces;
 
 /// Parameters of a batch.
 pub struct Batch {
@@ -26,7 +25,7 @@ pub struct Batch {
     pub threads: usize,
     /// Seed of the first repetition; the others count up from it.
     pub seed: u64,
-    /// Set to cancel all runs; see [`cancel_on_signal`].
+    /// Set to cancel all runs; see [`uc_program::cancel_on_signal`].
     pub cancel: Arc<AtomicBool>,
     /// Time from which no further run begins.
     pub until: Option<Instant>,
@@ -71,7 +70,7 @@ impl Batch {
             return Ok(());
         }
         let bar = bar(tasks);
-        let templates = Templates::new(this_program());
+        let templates = Templates::new(arms::inside(self.arm, tasks)?);
         let pool = Pool {
             jobs: self.jobs,
             cancel: &self.cancel,
@@ -110,12 +109,6 @@ impl Batch {
     }
 }
 
-/// Returns the path of the running program, which VMs run inside; valid even if its file was
-/// replaced.
-fn this_program() -> PathBuf {
-    PathBuf::from(format!("/proc/{}/exe", std::process::id()))
-}
-
 /// Sorts records by point, case in the order of the file, and repetition.
 fn sort(records: &mut [RunRecord], points: &[Point]) {
     records.sort_by_cached_key(|record| {
@@ -133,20 +126,6 @@ fn sort(records: &mut [RunRecord], points: &[Point]) {
 /// anyway.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns a flag that Ctrl-C or SIGTERM sets. Everything that a run creates is anonymous and ends
-/// with the process; the flag also lets the results' folder be removed, so it must be set up before
-/// the folder.
-///
-/// # Errors
-/// The signals have another handler already.
-pub fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&cancel);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("could not take over Ctrl-C")?;
-    Ok(cancel)
 }
 
 /// Creates one progress bar for all tasks, in nanoseconds of run time.

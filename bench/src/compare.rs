@@ -10,7 +10,7 @@ use uc_batch::quoted;
 use uc_experiment::{Arm, Comparison, KeptRecord};
 use uc_report::compare::{self, Sides};
 
-use crate::research::records;
+use crate::records;
 
 /// Names of the files that a comparison writes.
 pub const FILES: [&str; 2] = ["compare.html", "compare.json"];

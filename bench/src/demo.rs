@@ -9,11 +9,12 @@ use uc_batch::circumstances;
 use uc_batch::outputs::{self, Folder, Source};
 use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunRecord, SharedBy};
 use uc_lab::need;
+use uc_program::cancel_on_signal;
 use uc_report::{Meta, Report};
 
-use crate::research::batch::{Batch, cancel_on_signal};
-use crate::research::run::On;
-use crate::research::traces::Traces;
+use crate::batch::Batch;
+use crate::run::On;
+use crate::traces::Traces;
 
 /// Show one legacy guest starved by nine ECN neighbours, then the same guest translated.
 ///
@@ -33,7 +34,7 @@ pub struct Demo {
 }
 
 /// The experiment, included in the program.
-const EXPERIMENT: &str = include_str!("../../../experiments/demo.toml");
+const EXPERIMENT: &str = include_str!("../../experiments/demo.toml");
 
 /// Number of cells of a full bar.
 const BAR_CELLS: usize = 30;

@@ -6,11 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use uc_batch::{Laws, merge, outputs};
+use uc_program::cancel_on_signal;
 
-use crate::research::arms;
-use crate::research::batch::{Batch, cancel_on_signal};
-use crate::research::traces::Traces;
-use crate::research::whole::Whole;
+use crate::arms;
+use crate::batch::Batch;
+use crate::traces::Traces;
+use crate::whole::Whole;
 
 /// Make one result from the folders of `uc run --shard`.
 ///

@@ -8,8 +8,6 @@ use clap::{Args, ValueEnum};
 use uc_drill::{Tally, Verdict, parse, run, sim};
 use uc_lab::drill::Kernel;
 
-use crate::host::laws;
-
 /// Play packetdrill's scripts: system calls and packets that say what a host's TCP must do.
 ///
 /// Prints each script that fails, with the place and the reason, and counts those that are skipped
@@ -49,7 +47,7 @@ impl Packetdrill {
     pub fn execute(self) -> Result<bool> {
         let law = match &self.port {
             Some(_) if self.on == On::Sim => bail!("--port needs --on live"),
-            Some(name) => Some(laws::named(name)?),
+            Some(name) => Some(uc_port::law_named(name)?),
             None => None,
         };
         let mut scripts = Vec::new();

@@ -17,13 +17,14 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use uc_batch::circumstances;
 use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Sitting, Values};
+use uc_program::cancel_on_signal;
 
 use self::answer::Answer;
-use crate::research::arms;
-use crate::research::batch::{Batch, cancel_on_signal};
-use crate::research::records::{self, Kept};
-use crate::research::run::On;
-use crate::research::traces::Traces;
+use crate::arms;
+use crate::batch::Batch;
+use crate::records::{self, Kept};
+use crate::run::On;
+use crate::traces::Traces;
 
 /// Make the kept records of `results/` again and compare them.
 ///

@@ -8,11 +8,12 @@ use clap::{Args, ValueEnum};
 use uc_batch::outputs::Folder;
 use uc_batch::{Laws, Request, Shard, Sweep, outputs, sim};
 use uc_experiment::{Arm, Experiment};
+use uc_program::cancel_on_signal;
 
-use crate::research::arms;
-use crate::research::batch::{Batch, cancel_on_signal};
-use crate::research::traces::Traces;
-use crate::research::whole::Whole;
+use crate::arms;
+use crate::batch::Batch;
+use crate::traces::Traces;
+use crate::whole::Whole;
 
 /// Run an experiment and compare it with what the paper measured.
 ///
@@ -176,7 +177,7 @@ impl Run {
         arms::check(arm, &sweep.points)?;
         if threads > 1 {
             for (case, why) in sim::undivided(&sweep.points)? {
-                errln!("uc: --threads: case {case} runs on one thread: {why}");
+                errln!("uc-bench: --threads: case {case} runs on one thread: {why}");
             }
         }
         let _captures = self.pcap.clone().map(Folder::make).transpose()?;
@@ -220,10 +221,10 @@ impl Run {
 fn why_simulated(experiment: &Experiment) -> String {
     let name = &experiment.name;
     if arms::is_root() {
-        format!("uc: {name} is for the simulator: running there")
+        format!("uc-bench: {name} is for the simulator: running there")
     } else if experiment.suits(Arm::Live).is_ok() {
-        format!("uc: not root: {name} runs in the simulator; as root, on real kernels")
+        format!("uc-bench: not root: {name} runs in the simulator; as root, on real kernels")
     } else {
-        format!("uc: {name} runs in the simulator")
+        format!("uc-bench: {name} runs in the simulator")
     }
 }

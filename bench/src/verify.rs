@@ -11,12 +11,11 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use uc_core::Compiled;
+use uc_program::cancel_on_signal;
 use uc_verify::record::{LIFT_CASES, TABLE_CASES};
 use uc_verify::smallest::{Reason, smallest};
 use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace};
 use uc_verify::{compare, lift, matrix, rounds, trace};
-
-use crate::research::batch::cancel_on_signal;
 
 /// Verify g(T(x)) = f(x): in random cases, a guest under the core must send, segment by segment,
 /// what a native sender of the network's law sends.

@@ -8,7 +8,7 @@ use uc_batch::outputs::Folder;
 use uc_batch::{Head, Ledger, Shard, Sweep, Task, circumstances};
 use uc_experiment::RunRecord;
 
-use crate::research::batch::Batch;
+use crate::batch::Batch;
 
 /// Where a result goes.
 pub struct Whole {
@@ -31,7 +31,7 @@ impl Whole {
         let mut ledger = self.open(&mut sweep, &folder, None)?;
         let told = |text: &str| {
             if !self.json {
-                errln!("uc: {text}");
+                errln!("uc-bench: {text}");
             }
         };
         let mut circumstances = circumstances::of(batch.arm);
@@ -108,7 +108,7 @@ fn make(
     let (ledger, records) = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     if done.is_err() && ledger.runs() > 0 {
         let (runs, path) = (ledger.runs(), ledger.path().display());
-        errln!("uc: {runs} runs are in {path}; the same command with --resume goes on");
+        errln!("uc-bench: {runs} runs are in {path}; the same command with --resume goes on");
     }
     done?;
     records.into_iter().try_for_each(|record| sweep.add(record))

@@ -14,7 +14,7 @@ use uc_policy::{
 };
 use uc_port::{Match, PortCoupling, Prefix, ProgramObject};
 
-use crate::host::laws;
+use crate::laws;
 
 /// Check a policy file, or show what it means for a port.
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use crate::host::agent;
+use crate::agent;
 
 /// Put a policy into force that the agent refused because it detaches many ports.
 ///

@@ -20,8 +20,8 @@ use uc_couple::seat::{GuestSetup, Place};
 use uc_couple::serve::{Event, Server};
 use uc_guest::{Across, CoupleEvent, Ctrltcp, Store, cookie_at, couple};
 
-use crate::host::coupling::netns_path;
-use crate::research::batch::cancel_on_signal;
+use crate::coupling::netns_path;
+use uc_program::cancel_on_signal;
 
 /// Maximum number of guests: their sockets must not exceed the descriptors that a process may have.
 const GUESTS_MAX: usize = 512;

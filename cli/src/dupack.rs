@@ -10,8 +10,8 @@ use clap::Args;
 use uc_dupack::{CAVEAT, Counts, PortSetup, Running, Setup, Status};
 use uc_port::interface_index;
 
-use crate::host::tasks::tasks_on_stdin;
-use crate::research::batch::cancel_on_signal;
+use crate::tasks::tasks_on_stdin;
+use uc_program::cancel_on_signal;
 
 /// Interval at which the process tries again to send at ports that were refused.
 const AGAIN_EVERY: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ impl Dupack {
             );
             outln!("caution: {CAVEAT}");
         }
-        crate::out::flush();
+        uc_program::out::flush();
         while !stops() {
             thread::sleep(running.walk()?);
         }

@@ -17,10 +17,10 @@ use clap::Args;
 use serde::Serialize;
 use uc_port::{FlowView, Programs, Store};
 
-use crate::host::agent;
-use crate::host::seen::clock::Clock;
-use crate::host::seen::{self, Limit};
-use crate::host::status::report;
+use crate::agent;
+use crate::seen::clock::Clock;
+use crate::seen::{self, Limit};
+use crate::status::report;
 use find::Found;
 use story::Story;
 

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use uc_port::{PortCoupling, Store};
 
-use crate::host::seen::{Filter, FlowRow, GroupRow, Order, Seen, rates};
-use crate::host::truth;
+use crate::seen::{Filter, FlowRow, GroupRow, Order, Seen, rates};
+use crate::truth;
 
 /// Show ports, translated flows and packet counters.
 #[derive(Args)]
@@ -78,7 +78,7 @@ fn print_seen(seen: &Seen) {
         outln!("no port is attached; `uc attach PORT` attaches one");
         return;
     }
-    let name = |port: &crate::host::seen::PortRow| {
+    let name = |port: &crate::seen::PortRow| {
         let index = || port.ifindex.to_string();
         port.name.clone().unwrap_or_else(index)
     };
@@ -203,7 +203,7 @@ fn group_name(group: &GroupRow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::seen::GuestRow;
+    use crate::seen::GuestRow;
 
     #[test]
     fn groups_are_named_after_the_operators_number_the_tenant_or_the_port() {

@@ -1,6 +1,5 @@
 //! The commands of the cargo features `agent` (`uc agent` and `uc law`) and `top` (`uc top`), which are
-//! on by default. A build without them, such as that of `make demo`, leaves out more than half of all
-//! crates.
+//! on by default. A build without them leaves out more than half of all crates.
 //!
 //! No other file tests for these features.
 

@@ -4,9 +4,9 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use uc_guest::{Ctrltcp, Dctcp, Pvtcp, Store};
 
-use crate::host::couple::GuestCouple;
-use crate::host::coupling::{CouplingOptions, CouplingRow, Priority};
-use crate::host::least_timeout::{LeastTimeoutOptions, LeastTimeoutRow};
+use crate::couple::GuestCouple;
+use crate::coupling::{CouplingOptions, CouplingRow, Priority};
+use crate::least_timeout::{LeastTimeoutOptions, LeastTimeoutRow};
 
 /// Load congestion controls that this guest's kernel lacks.
 ///

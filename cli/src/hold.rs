@@ -11,8 +11,8 @@ use uc_hold::{Buffer, Settings};
 use uc_holder::{CAVEAT, Counts, Holder, Running};
 use uc_words::Bytes;
 
-use crate::host::tasks::tasks_on_stdin;
-use crate::research::batch::cancel_on_signal;
+use crate::tasks::tasks_on_stdin;
+use uc_program::cancel_on_signal;
 
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
@@ -73,7 +73,7 @@ impl Hold {
             );
             outln!("caution: {CAVEAT}");
         }
-        crate::out::flush();
+        uc_program::out::flush();
         let mut ended = Ok(());
         while ended.is_ok() && !stop.load(Ordering::Relaxed) {
             ended = holder.step();

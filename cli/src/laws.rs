@@ -1,11 +1,10 @@
-//! Laws from outside the tree: what `uc law build` made, and what the pinned programs have.
+//! Laws from outside the tree that `uc law build` made.
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use uc_law::Law;
 use uc_port::{ProgramObject, Store};
-use uc_words::wording::suggest;
 
 /// Reads what `uc law build` left in the folder, and makes its laws known by name.
 ///
@@ -27,27 +26,4 @@ pub fn store(folder: Option<&Path>) -> Result<Store> {
         Some(folder) => store.with_object(read(folder)?),
         None => store,
     })
-}
-
-/// Returns the law of this name, also if only the pinned programs have it.
-///
-/// # Errors
-/// If there is none: names those that there are, and why the pins could not be read.
-pub fn named(name: &str) -> Result<Law> {
-    if let Some(law) = Law::named(name) {
-        return Ok(law);
-    }
-    let pinned = Store::default().laws();
-    if let Ok(laws) = &pinned {
-        Law::tell_outside(laws);
-    }
-    if let Some(law) = Law::named(name) {
-        return Ok(law);
-    }
-    let names: Vec<_> = Law::all().map(Law::name).collect();
-    let outside = match pinned {
-        Ok(_) => "a law from outside is known while ports run it, or with --laws".to_owned(),
-        Err(error) => format!("whether ports run a law of that name is unknown: {error}"),
-    };
-    bail!("no law '{name}'; {}; {outside}", suggest(name, &names))
 }

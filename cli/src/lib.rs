@@ -2,21 +2,42 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-// First, because the other modules print by its macros.
 #[macro_use]
-pub mod out;
+extern crate uc_program;
 
-pub mod host;
-pub mod manual;
-pub mod research;
+pub mod agent;
+pub mod check;
+pub mod confirm;
+pub mod couple;
+pub mod coupling;
+pub mod dupack;
+pub mod explain;
+pub mod flows;
+pub mod full;
+pub mod given;
+pub mod guest;
+pub mod hold;
+pub mod law;
+pub mod laws;
+mod least_timeout;
+mod moved;
+pub mod options;
+mod pace;
+pub mod parameters;
+pub mod ports;
+pub mod seen;
+pub mod split;
+pub mod status;
+mod tasks;
+pub mod top;
+mod truth;
+pub mod tune;
+pub mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use uc_program::manual;
 
-use crate::host::{
-    agent, check, confirm, couple, dupack, explain, flows, full, given, guest, hold, law, ports,
-    split, status, top, tune, watch,
-};
-use crate::research::{compare, demo, merge, packetdrill, reproduce, run, verify};
+use crate::moved::Moved;
 
 /// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
 #[derive(Parser)]
@@ -29,13 +50,6 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Agent(agent::Agent),
-    Demo(demo::Demo),
-    Run(run::Run),
-    Merge(merge::Merge),
-    Compare(compare::Compare),
-    Reproduce(reproduce::Reproduce),
-    Verify(verify::Verify),
-    Packetdrill(packetdrill::Packetdrill),
     Check(check::Check),
     Law(law::Law),
     Attach(given::Given<ports::Attach>),
@@ -54,9 +68,20 @@ enum Command {
     Watch(watch::Watch),
     #[command(hide = true)]
     Manual(manual::Manual),
-    /// The first process inside a guest of `uc run --on vm`
     #[command(hide = true)]
-    Machine,
+    Demo(Moved),
+    #[command(hide = true)]
+    Run(Moved),
+    #[command(hide = true)]
+    Merge(Moved),
+    #[command(hide = true)]
+    Compare(Moved),
+    #[command(hide = true)]
+    Reproduce(Moved),
+    #[command(hide = true)]
+    Verify(Moved),
+    #[command(hide = true)]
+    Packetdrill(Moved),
 }
 
 impl Arguments {
@@ -67,13 +92,13 @@ impl Arguments {
     pub fn execute(self) -> anyhow::Result<bool> {
         match self.command {
             Command::Agent(agent) => full::agent(agent),
-            Command::Demo(demo) => demo.execute(),
-            Command::Run(run) => run.execute(),
-            Command::Merge(merge) => merge.execute(),
-            Command::Compare(compare) => compare.execute(),
-            Command::Reproduce(reproduce) => reproduce.execute(),
-            Command::Verify(verify) => verify.execute(),
-            Command::Packetdrill(packetdrill) => packetdrill.execute(),
+            Command::Demo(moved) => moved.execute("demo"),
+            Command::Run(moved) => moved.execute("run"),
+            Command::Merge(moved) => moved.execute("merge"),
+            Command::Compare(moved) => moved.execute("compare"),
+            Command::Reproduce(moved) => moved.execute("reproduce"),
+            Command::Verify(moved) => moved.execute("verify"),
+            Command::Packetdrill(moved) => moved.execute("packetdrill"),
             Command::Check(check) => check.execute(),
             Command::Law(law) => full::law(law.build()),
             Command::Attach(attach) => attach.arguments.execute(&attach.options),
@@ -91,7 +116,6 @@ impl Arguments {
             Command::Hold(hold) => hold.execute(),
             Command::Watch(watch) => watch.execute(),
             Command::Manual(manual) => manual.execute(Arguments::command()),
-            Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),
         }
     }
 }

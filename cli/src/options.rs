@@ -60,7 +60,7 @@ pub fn long(key: &str) -> String {
 }
 
 /// Reads the name of a law. Help lists the tree's laws; whether there is a law of the name is known
-/// when those from outside are ([`super::laws::named`]).
+/// when those from outside are ([`uc_port::law_named`]).
 #[derive(Clone)]
 pub struct LawName;
 

@@ -8,13 +8,13 @@ use clap::{Args, ValueEnum};
 use uc_core::Policy;
 use uc_law::{Law, Profile, keys};
 use uc_port::{
-    AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store, interface_index, is_bridge,
+    AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store, interface_index, is_bridge, law_named,
 };
 
-use crate::host::agent;
-use crate::host::laws;
-use crate::host::options;
-use crate::host::parameters::{CoupledArguments, ParameterArguments};
+use crate::agent;
+use crate::laws;
+use crate::options;
+use crate::parameters::{CoupledArguments, ParameterArguments};
 
 /// Maximum capacity of the flow table: it takes 8.6 GB of kernel memory; more is probably a
 /// mistake.
@@ -100,7 +100,7 @@ impl Attach {
     /// Attaches all of the ports, or none. `given`: the options on the command line.
     pub fn execute(self, given: &[String]) -> Result<bool> {
         let store = laws::store(self.laws.as_deref())?;
-        let (law, profile) = (laws::named(&self.law)?, self.profile);
+        let (law, profile) = (law_named(&self.law)?, self.profile);
         let via = AttachVia::from(self.via);
         let parameters = self.parameters.parameters(law)?;
         let coupling = self.coupled.coupling(law)?;

@@ -18,7 +18,7 @@ use uc_core::Law;
 use uc_core::law::Trait;
 use uc_port::{Attached, Counters, FlowView, GroupView, Programs, Store};
 
-use crate::host::ports::port_name;
+use crate::ports::port_name;
 pub use filter::Filter;
 pub use flow::{FlowRow, Limit};
 pub use order::Order;

@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use uc_split::{CAVEAT, Limits, PortRange, Setup, SingleError, Split as Running, Status, clean};
 
-use crate::host::tasks::tasks_on_stdin;
-use crate::research::batch::cancel_on_signal;
+use crate::tasks::tasks_on_stdin;
+use uc_program::cancel_on_signal;
 
 /// Interval at which the process looks whether it is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -95,7 +95,7 @@ impl Split {
             }
             outln!("caution: {CAVEAT}");
         }
-        crate::out::flush();
+        uc_program::out::flush();
         while running.is_running() && !stop.load(Ordering::Relaxed) {
             thread::sleep(LOOK_EVERY);
         }

@@ -13,8 +13,8 @@ use uc_client::state::{
 };
 use uc_port::Store;
 
-use crate::host::agent;
-use crate::host::seen::clock::time_of_day;
+use crate::agent;
+use crate::seen::clock::time_of_day;
 use report::{PortLine, Report};
 
 /// Show the agent, its policy, the ports and packet counters.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::host::seen::{Filter, Order};
+use crate::seen::{Filter, Order};
 
 /// Watch ports and flows: their rates, and what holds them back.
 ///

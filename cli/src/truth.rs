@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use uc_port::{Programs, Store};
 use uc_truth::{KernelSocket, Tenants};
 
-use crate::host::seen::shadow::Values;
-use crate::host::seen::truth::{AbsentRow, Ratios, Spread, TruthRow, TruthSummary};
-use crate::host::seen::{FlowRow, Seen};
+use crate::seen::shadow::Values;
+use crate::seen::truth::{AbsentRow, Ratios, Spread, TruthRow, TruthSummary};
+use crate::seen::{FlowRow, Seen};
 
 /// How often a flow is read again whose shadow has changed while its socket was read.
 const TRIES: usize = 5;

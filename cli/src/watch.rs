@@ -62,7 +62,7 @@ pub struct Watch {
     at_once: u32,
     /// How to attach
     #[arg(long, value_enum, default_value = "auto")]
-    via: crate::host::ports::Via,
+    via: crate::ports::Via,
     /// Read all settings of the start as JSON from standard input: how an agent starts this
     #[arg(long, hide = true, conflicts_with_all = ["data", "turns", "per_second", "at_once"])]
     settings_on_stdin: bool,
@@ -196,7 +196,7 @@ impl Watch {
             self.turns
         };
         let (mut watched, mut uplinks) = (Vec::new(), Vec::new());
-        for port in crate::host::ports::distinct(self.ports.clone()) {
+        for port in crate::ports::distinct(self.ports.clone()) {
             let ifindex = uc_port::interface_index(&port)?;
             let mut settings = *settings;
             uplinks.push(pace.set(&mut settings.policy, ifindex)?);

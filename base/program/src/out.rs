@@ -4,13 +4,17 @@
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
 
 /// Exit status after an error.
 pub const ERROR: u8 = 2;
 /// Exit status that a shell reports for a process ended by SIGPIPE, which may be blocked here.
 const NOBODY_READS: u8 = 128 + 13;
 
+static NAME: OnceLock<String> = OnceLock::new();
+
 /// Prints a line on standard output.
+#[macro_export]
 macro_rules! outln {
     () => {
         $crate::out::print(format_args!("\n"))
@@ -20,16 +24,23 @@ macro_rules! outln {
     };
 }
 /// Prints on standard output, without ending the line.
+#[macro_export]
 macro_rules! out {
     ($($text:tt)*) => {
         $crate::out::print(format_args!($($text)*))
     };
 }
 /// Prints a line on standard error.
+#[macro_export]
 macro_rules! errln {
     ($($text:tt)*) => {
         $crate::out::complain(format_args!($($text)*))
     };
+}
+
+/// Sets the program's name, with which [`warn`] begins its lines. Only the first call counts.
+pub fn name(name: &str) {
+    NAME.get_or_init(|| name.to_owned());
 }
 
 /// Prints, or ends the process if that fails: its output is lost anyway.
@@ -47,12 +58,18 @@ pub fn complain(text: Arguments<'_>) {
     let _unheard = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Returns `uc`'s exit status when its output can't be written; a closed pipe is no error.
+/// Prints a line on standard error that begins with the program's name.
+pub fn warn(text: Arguments<'_>) {
+    let name = NAME.get().map_or("uc", String::as_str);
+    complain(format_args!("{name}: {text}"));
+}
+
+/// Returns the exit status when output can't be written; a closed pipe is no error.
 pub fn status_of(error: &io::Error) -> u8 {
     if error.kind() == ErrorKind::BrokenPipe {
         return NOBODY_READS;
     }
-    complain(format_args!("uc: could not write the output: {error}"));
+    warn(format_args!("could not write the output: {error}"));
     ERROR
 }
 

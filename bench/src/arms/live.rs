@@ -40,7 +40,7 @@ fn run_in<H: Home>(task: &Task<'_>, watch: &Watch<'_>, home: impl Fn() -> H) -> 
         let (case, run) = (&task.case.name, task.run);
         watch.bar.suspend(|| {
             errln!(
-                "uc: case {case}, run {run}: the emulated network was held up for {} ms; again",
+                "uc-bench: case {case}, run {run}: the emulated network was held up for {} ms; again",
                 late_ns / 1_000_000
             );
         });

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use uc_experiment::{Point, Stack};
-use uc_vm::Kernel;
+use uc_experiment::{Experiment, Guests, Point, Stack};
+use uc_program::UC;
 use uc_vm::kernel::DEFAULT_SERIES;
+use uc_vm::{Kernel, Programs};
 
 /// Checks that this machine has what every guest needs: QEMU and the kernels.
 pub(super) fn check(points: &[Point]) -> Result<()> {
@@ -24,7 +25,30 @@ pub(super) fn check(points: &[Point]) -> Result<()> {
     for (series, _) in series.into_iter().filter(|(_, pvtcp)| *pvtcp) {
         Kernel::find(series)?.pvtcp()?;
     }
-    Ok(())
+    inside(points.iter().map(|point| &point.experiment)).map(drop)
+}
+
+/// Returns the programs in the guests: this one, and `uc` if guests couple their connections.
+///
+/// # Errors
+/// If `uc` is needed and not found.
+pub(super) fn inside<'a>(
+    experiments: impl IntoIterator<Item = &'a Experiment>,
+) -> Result<Programs> {
+    // valid even if the file of the running program was replaced
+    let this = Programs::only(format!("/proc/{}/exe", std::process::id()));
+    let mut cases = experiments.into_iter().flat_map(|of| &of.cases);
+    let couples = cases.any(|case| case.guests.iter().any(couples));
+    if !couples {
+        return Ok(this);
+    }
+    let uc = UC.find().context("guests with `coupling` run `uc guest`")?;
+    Ok(this.with(uc))
+}
+
+/// Returns whether the guests' own connections share a window, not their shadows on the port.
+fn couples(guests: &Guests) -> bool {
+    guests.coupling.is_some() && !guests.is_coupled_by_port()
 }
 
 fn series_of(stack: &Stack) -> &str {

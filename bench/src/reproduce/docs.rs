@@ -12,7 +12,7 @@ use uc_report::quotes::{Field, Quote, Quoted, ROWS, fill, unsourced};
 use uc_report::tables;
 
 use super::rows;
-use crate::research::records::{Kept, RESULTS, ids, kept_ids};
+use crate::records::{Kept, RESULTS, ids, kept_ids};
 
 /// Name of the page of all records, in the folder of the records.
 const PAGE: &str = "README.md";
@@ -161,7 +161,7 @@ fn page(root: &Path) -> Result<String> {
             }
         }
     }
-    entries.sort_by_key(|entry| crate::research::records::place(&entry.id));
+    entries.sort_by_key(|entry| crate::records::place(&entry.id));
     Ok(overview(&entries))
 }
 

@@ -14,7 +14,7 @@ use uc_report::quotes::{Field, Quote, Quoted};
 use uc_report::tables::Table;
 use uc_verify::record::PARTS;
 
-use crate::research::records::RESULTS;
+use crate::records::RESULTS;
 
 type Row = Map<String, Value>;
 

@@ -6,8 +6,8 @@ use anyhow::Result;
 use uc_batch::{Rounds, tasks};
 use uc_experiment::{Evaluation, Values, judge};
 
-use crate::research::batch::Batch;
-use crate::research::records::Kept;
+use crate::batch::Batch;
+use crate::records::Kept;
 
 /// Makes the runs that `known` lacks: the file's repetitions of each point and case that an expectation
 /// needs, then those that undecided expectations need, as `uc run` does. `save` gets the values of all

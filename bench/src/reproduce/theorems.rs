@@ -12,8 +12,8 @@ use uc_verify::record::{PARTS, Part};
 
 use super::answer::Answer;
 use super::rows;
-use crate::research::records::write_file;
-use crate::research::verify::bar;
+use crate::records::write_file;
+use crate::verify::bar;
 
 /// Name of the record: all its parts.
 const VERIFY: &str = "verify";

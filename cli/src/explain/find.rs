@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use uc_port::{Attached, FlowView, Passed, Programs, Store};
 
-use crate::host::seen::{flow, name_of};
+use crate::seen::{flow, name_of};
 
 /// The result of a search.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use uc_port::Passed;
 
 use super::split::{self, SplitBy};
-use crate::host::seen::clock::{Clock, time_of_day};
+use crate::seen::clock::{Clock, time_of_day};
 
 #[derive(Serialize)]
 struct PassedRow {

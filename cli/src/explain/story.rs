@@ -11,8 +11,8 @@ use super::dupack::DupackBy;
 use super::hold::HoldBy;
 use super::split::SplitBy;
 use super::words;
-use crate::host::seen::clock::Clock;
-use crate::host::seen::{FlowRow, Limit};
+use crate::seen::clock::Clock;
+use crate::seen::{FlowRow, Limit};
 
 /// The history of a flow, with its state.
 #[derive(Debug, Serialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::story::{EventLine, Story};
 use super::words;
-use crate::host::seen::clock::{in_words, time_of_day};
+use crate::seen::clock::{in_words, time_of_day};
 
 impl fmt::Display for EventLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

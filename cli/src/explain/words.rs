@@ -5,7 +5,7 @@ use uc_core::{Flow, Law, Policy, consts};
 use uc_law::{Kind, Profile, Row, Table, Value};
 use uc_port::{Agreed, Closing, Event, EventKind};
 
-use crate::host::seen::Limit;
+use crate::seen::Limit;
 
 /// "12 segments (17376 bytes)"; half segments are told.
 pub fn segments(bytes: u32, mss_bytes: u16) -> String {

@@ -5,7 +5,7 @@ use uc_core::LawRow;
 use uc_outside::{Compiled, LawError};
 use uc_port::{PortError, Programs};
 
-use crate::host::law::Build;
+use crate::law::Build;
 
 /// Compiles the laws of a folder. Returns false if clang or this kernel refuses them.
 ///

@@ -4,7 +4,7 @@ use anyhow::Result;
 use uc_agent::Options;
 use uc_client::AgentError;
 
-use crate::host::agent::{Agent, Part};
+use crate::agent::{Agent, Part};
 
 /// Runs the agent until it is told to end. Returns false if its policy is invalid, or with `--once`
 /// if something that the policy wants is not in force.

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use crate::host::agent::Agent;
-use crate::host::law::Build;
-use crate::host::top::Top;
+use crate::agent::Agent;
+use crate::law::Build;
+use crate::top::Top;
 
 /// Refuses to run an agent.
 ///

@@ -10,15 +10,15 @@ mod tests;
 mod view;
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use uc_program::cancel_on_signal;
 
-use crate::host::top::Top;
+use crate::top::Top;
 use recording::Recorder;
 use source::{Host, Replay, Source};
 use view::View;
@@ -40,10 +40,7 @@ pub fn top(arguments: Top) -> Result<bool> {
              `uc flows --json --rates`"
         );
     }
-    let ends = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&ends);
-    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
-        .context("could not listen for signals")?;
+    let ends = cancel_on_signal()?;
     let mut view = View::new(arguments.sort);
     let source: Box<dyn Source> = match &arguments.replay {
         Some(path) => Box::new(Replay::open(path, arguments.speed, arguments.filter)?),

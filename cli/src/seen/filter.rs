@@ -7,7 +7,6 @@ use uc_core::rule::{Prefix, PrefixError};
 use uc_words::wording::suggest;
 
 use super::flow::{FlowRow, Limit};
-use crate::host::laws;
 
 /// Conditions, all of which a flow must meet.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +112,7 @@ impl FromStr for Condition {
         };
         Ok(match key {
             "law" => {
-                let law = laws::named(value).map_err(|error| error.to_string())?;
+                let law = uc_port::law_named(value).map_err(|error| error.to_string())?;
                 Condition::Law(law.name().to_owned())
             }
             "port" => Condition::Port(value.to_owned()),

@@ -10,8 +10,8 @@ use uc_client::{AgentError, AgentState, Client};
 use uc_core::{Law, Reason, consts};
 use uc_port::{Ahead, Direction, PortError, PortPlan, PortView, Store};
 
-use crate::host::ports::port_name;
-use crate::host::seen::{PacketRow, packet_rows};
+use crate::ports::port_name;
+use crate::seen::{PacketRow, packet_rows};
 
 /// The whole report, in a stable form: fields are added, none is renamed or removed.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -8,6 +8,16 @@ use crate::layout::UC_PORTS_MAX;
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
+    /// No law has this name.
+    #[error("no law '{name}'; {known}; {outside}")]
+    NoLaw {
+        /// Name that the user gave.
+        name: String,
+        /// The known laws, or the one that was meant.
+        known: String,
+        /// Whether laws from outside the tree are known.
+        outside: String,
+    },
     /// The interface does not exist.
     #[error("no interface '{name}' here; `ip link` lists those of this network namespace")]
     NoInterface {

@@ -13,6 +13,7 @@ use uc_lab::{Home, Lab, LabError, Load, Plan, Reception, stack};
 
 use crate::coupling::{self, Coupling};
 use crate::error::{VmError, resource};
+use crate::image::Programs;
 use crate::kernel::DEFAULT_SERIES;
 use crate::load::Senders;
 use crate::machine::{Machine, PATIENCE};
@@ -25,16 +26,17 @@ use crate::template::{Links, Template};
 /// Booted VMs to copy, one for each kernel, made on first use.
 #[derive(Debug)]
 pub struct Templates {
-    uc: PathBuf,
+    programs: Programs,
     processors: u8,
     booted: Mutex<HashMap<(String, bool), Arc<Template>>>,
 }
 
 impl Templates {
-    /// Creates an empty set. `uc` is the path of the program that runs inside.
-    pub fn new(uc: PathBuf) -> Self {
+    /// Creates an empty set of VMs with these programs inside. Guests that couple their connections
+    /// need `uc` among them.
+    pub fn new(programs: Programs) -> Self {
         Self {
-            uc,
+            programs,
             processors: 1,
             booted: Mutex::default(),
         }
@@ -69,7 +71,7 @@ impl Templates {
             processors: self.processors,
             in_turn: false,
         };
-        let template = Template::boot_wide(series, &self.uc, shape, go_on)?;
+        let template = Template::boot_wide(series, &self.programs, shape, go_on)?;
         let template = Arc::new(template);
         booted.insert(key, Arc::clone(&template));
         Ok(template)

@@ -1,5 +1,5 @@
-//! A guest's boot image: an archive in memory with `uc` itself, the two programs that set up its
-//! interface, their libraries, and its kernel's modules. There is no disk: a guest's files end with
+//! A guest's boot image: an archive in memory with its first process, the two programs that set up its
+//! interface, other programs of the host, their libraries, and its kernel's modules. There is no disk: a guest's files end with
 //! it.
 
 use std::collections::BTreeSet;
@@ -15,12 +15,38 @@ use crate::cpio::Archive;
 use crate::error::{VmError, resource};
 use crate::kernel::Kernel;
 
-/// Path of `uc` in a guest.
-pub const PROGRAM: &str = "/bin/uc";
+/// Path of the first process in a guest.
+pub const INIT: &str = "/bin/uc-bench";
 /// Folder of a guest's modules.
 pub const MODULES: &str = "/modules";
 /// Maximum number of libraries of a program; typical is a dozen.
 const LIBRARIES_MAX: usize = 256;
+
+/// The programs of the host that a guest has, besides `ip` and `ethtool`.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// Program whose command `machine` calls [`crate::agent::main`]: the first process.
+    pub init: PathBuf,
+    /// Other programs, each under its own name in `/bin`.
+    pub others: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// Returns a set of `init` alone.
+    pub fn only(init: impl Into<PathBuf>) -> Self {
+        Self {
+            init: init.into(),
+            others: Vec::new(),
+        }
+    }
+
+    /// Adds another program.
+    #[must_use]
+    pub fn with(mut self, program: impl Into<PathBuf>) -> Self {
+        self.others.push(program.into());
+        self
+    }
+}
 
 /// A kernel and the archive for it.
 #[derive(Debug)]
@@ -32,24 +58,27 @@ pub struct Image {
 }
 
 impl Image {
-    /// Builds the image of `kernel` with the host's program `uc` and these other programs of the
-    /// host, each under its own name in `/bin`.
+    /// Builds the image of `kernel` with these programs of the host.
     ///
     /// # Errors
     /// [`VmError::Image`] with the file that can't be read.
-    pub fn build(kernel: Kernel, uc: &Path, others: &[PathBuf]) -> Result<Self, VmError> {
+    pub fn build(kernel: Kernel, host: &Programs) -> Result<Self, VmError> {
         let memory = memfd_create(c"uc-guest", MFdFlags::MFD_CLOEXEC);
         let memory = memory.map_err(|errno| resource("make an image in memory")(errno.into()))?;
         let mut archive = Archive::new(BufWriter::new(File::from(memory)));
         for folder in ["bin", "dev", "proc", "sys", "tmp", "run", "lib", "modules"] {
             archive.folder(folder).map_err(full)?;
         }
-        let mut programs = vec![(PROGRAM.to_owned(), uc.to_owned())];
+        let mut programs = vec![(INIT.to_owned(), host.init.clone())];
         for name in ["ip", "ethtool"] {
             let path = need::program(name).map_err(uc_lab::LabError::from)?;
             programs.push((format!("/bin/{name}"), path));
         }
-        programs.extend(others.iter().map(|path| (place_of(path), path.clone())));
+        programs.extend(
+            host.others
+                .iter()
+                .map(|path| (place_of(path), path.clone())),
+        );
         let mut libraries = BTreeSet::new();
         for (inside, path) in &programs {
             libraries.extend(libraries_of(path)?);

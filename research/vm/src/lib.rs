@@ -38,6 +38,7 @@ pub mod template;
 
 pub use error::VmError;
 pub use home::{Machines, Templates};
+pub use image::Programs;
 pub use kernel::Kernel;
 pub use machine::Machine;
 pub use qemu::Shape;

@@ -199,8 +199,7 @@ impl Machine {
         }
     }
 
-    /// Runs a program inside, by its absolute path, and waits for its end, at most `limit`. `uc`
-    /// itself is `/bin/uc` there.
+    /// Runs a program inside, by its absolute path, and waits for its end, at most `limit`.
     ///
     /// # Errors
     /// As [`Machine::ask`]; a program that fails or is killed at its limit is no error.

@@ -13,7 +13,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::accel::Accel;
 use crate::error::VmError;
-use crate::image::{Image, PROGRAM};
+use crate::image::{INIT, Image};
 
 /// QEMU's program.
 const QEMU: &str = "qemu-system-x86_64";
@@ -181,7 +181,7 @@ fn boot(image: &Image, tsc_khz: u64, processors: u8) -> Vec<String> {
     };
     let line = format!(
         "console=ttyS0 loglevel=5 panic=-1 nokaslr mitigations=off nowatchdog tsc={tsc} \
-         tsc_early_khz={tsc_khz} rdinit={PROGRAM} -- machine"
+         tsc_early_khz={tsc_khz} rdinit={INIT} -- machine"
     );
     vec![
         "-kernel".into(),

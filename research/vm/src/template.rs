@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -14,7 +14,7 @@ use uc_lab::tap::Tap;
 
 use crate::accel::{self, Accel};
 use crate::error::{VmError, resource};
-use crate::image::Image;
+use crate::image::{Image, Programs};
 use crate::kernel::Kernel;
 use crate::machine::{Connections, Machine};
 use crate::monitor::Monitor;
@@ -66,14 +66,13 @@ pub fn check<'a>(series: impl IntoIterator<Item = &'a str>) -> Result<(), VmErro
 }
 
 impl Template {
-    /// Boots the series' kernel with `uc`, the program at that path, inside. With `offload`
-    /// segments longer than a frame may cross its interface.
+    /// Boots the series' kernel with these programs inside. With `offload` segments longer than a frame may cross its interface.
     ///
     /// # Errors
     /// [`VmError::Program`] without QEMU, [`VmError::Kernel`] without the kernel, [`VmError::Boot`]
     /// with the end of the console.
-    pub fn boot(series: &str, uc: &Path, offload: bool) -> Result<Self, VmError> {
-        Self::boot_while(series, uc, offload, &|| Ok(()))
+    pub fn boot(series: &str, programs: &Programs, offload: bool) -> Result<Self, VmError> {
+        Self::boot_while(series, programs, offload, &|| Ok(()))
     }
 
     /// Boots like [`Template::boot`], until `go_on` returns an error.
@@ -82,11 +81,11 @@ impl Template {
     /// As [`Template::boot`], and the error of `go_on`.
     pub fn boot_while(
         series: &str,
-        uc: &Path,
+        programs: &Programs,
         offload: bool,
         go_on: GoOn<'_>,
     ) -> Result<Self, VmError> {
-        Self::boot_wide(series, uc, Shape::narrow(offload), go_on)
+        Self::boot_wide(series, programs, Shape::narrow(offload), go_on)
     }
 
     /// Boots like [`Template::boot_while`], with any number of CPUs; stalls take away the first.
@@ -95,24 +94,13 @@ impl Template {
     /// As [`Template::boot_while`].
     pub fn boot_wide(
         series: &str,
-        uc: &Path,
+        programs: &Programs,
         shape: Shape,
         go_on: GoOn<'_>,
     ) -> Result<Self, VmError> {
         check([series])?;
-        let image = Image::build(Kernel::find(series)?, uc, &[])?;
+        let image = Image::build(Kernel::find(series)?, programs)?;
         Self::boot_image(image, shape, go_on)
-    }
-
-    /// Boots like [`Template::boot`], with other programs of this host inside; see
-    /// [`Image::build`].
-    ///
-    /// # Errors
-    /// As [`Template::boot`].
-    pub fn boot_with(series: &str, uc: &Path, others: &[PathBuf]) -> Result<Self, VmError> {
-        check([series])?;
-        let image = Image::build(Kernel::find(series)?, uc, others)?;
-        Self::boot_image(image, Shape::narrow(false), &|| Ok(()))
     }
 
     fn boot_image(image: Image, shape: Shape, go_on: GoOn<'_>) -> Result<Self, VmError> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use uc_client::AgentState;
 
 use super::recording::Sample;
-use crate::host::seen::{FlowRow, Limit, PortRow};
+use crate::seen::{FlowRow, Limit, PortRow};
 
 /// Maximum number of samples that are stored: a minute's, at one a second.
 pub const SAMPLES: usize = 60;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use uc_client::AgentState;
 
-use crate::host::seen::Seen;
+use crate::seen::Seen;
 
 /// Number of the form that this version writes and reads. New fields do not change it.
 const FORM: u32 = 1;

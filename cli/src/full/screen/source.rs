@@ -8,11 +8,11 @@ use uc_client::{AgentState, Client};
 use uc_port::Store;
 
 use super::recording::{self, Sample};
-use crate::host::agent;
-use crate::host::explain::story::Story;
-use crate::host::seen::clock::Clock;
-use crate::host::seen::{self, Filter, FlowRow, Limit, Seen};
-use crate::host::status::report;
+use crate::agent;
+use crate::explain::story::Story;
+use crate::seen::clock::Clock;
+use crate::seen::{self, Filter, FlowRow, Limit, Seen};
+use crate::status::report;
 
 /// A source of samples.
 pub trait Source {

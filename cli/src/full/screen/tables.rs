@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Borders, Cell, Row, Table, TableState};
 
 use super::past::{Trail, port_name, tenant};
 use super::view::View;
-use crate::host::seen::{FlowRow, Limit, rates};
+use crate::seen::{FlowRow, Limit, rates};
 
 /// Maximum number of ports or tenants that are shown; the rest are counted.
 pub const GROUPS_SHOWN: usize = 8;

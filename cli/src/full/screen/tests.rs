@@ -13,10 +13,10 @@ use super::draw::draw;
 use super::recording::{Recorder, Sample, read};
 use super::source::{Replay, Source};
 use super::view::View;
-use crate::host::seen::{Limit, Order};
+use crate::seen::{Limit, Order};
 
 fn recorded() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/host/full/screen/recorded.jsonl")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/full/screen/recorded.jsonl")
 }
 
 /// Shows all samples of the recording.

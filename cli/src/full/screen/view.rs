@@ -5,7 +5,7 @@ use uc_client::AgentState;
 
 use super::past::{Past, tenant};
 use super::recording::Sample;
-use crate::host::seen::{FlowRow, Order, Seen};
+use crate::seen::{FlowRow, Order, Seen};
 
 /// The contents of the screen.
 pub struct View {

@@ -1,0 +1,10 @@
+//! `uc-bench`: Undercurrent's program for experiments. Exit status 0: done, or everything holds; 1: a
+//! negative answer; 2: an error, in one line on standard error.
+
+use std::process::ExitCode;
+
+use uc_bench::Arguments;
+
+fn main() -> ExitCode {
+    uc_program::run(Arguments::execute)
+}
