@@ -1,17 +1,15 @@
 //! `uc run --pcap`, `--qlog`: what tshark, tcpdump and a parser of JSON read in the files is what the
 //! records count.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::have;
-use common::uc::{folder_with, names_in, outcome, refusal};
 use serde_json::Value;
 use tempfile::TempDir;
+use uc_live::command::{folder_with, names_in, outcome, refusal};
+use uc_live::have;
 
-const TINY: &str = include_str!("common/tiny.toml");
+use crate::common::{TINY, UC_BENCH};
 
 /// Four Reno flows that fill a short queue: it drops, they retransmit, with SACK.
 fn dropping() -> String {
@@ -25,7 +23,7 @@ fn dropping() -> String {
 }
 
 fn uc(folder: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command.args(["run", "t.toml", "--on", "sim"]);
     command.args(arguments).current_dir(folder.path());
     command
@@ -223,7 +221,7 @@ fn a_capture_changes_no_result_and_has_a_file_for_each_run() {
 #[test]
 fn only_simulated_runs_are_captured() {
     let folder = folder_with(TINY);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command.args(["run", "t.toml", "--on", "live", "--pcap", "p"]);
     command.current_dir(folder.path());
     refusal(command, &["--pcap", "--on sim", "tcpdump"]);

@@ -1,15 +1,13 @@
 //! `uc compare` on results that `uc run` has just written: equal ones, another law, another file.
 
-mod common;
-
 use std::process::Command;
 
-use common::uc::{Outcome, folder_with, names_in, outcome, refusal};
 use serde_json::Value;
 use tempfile::TempDir;
-use uc_cli::research::compare::FILES;
+use uc_bench::compare::FILES;
+use uc_live::command::{Outcome, folder_with, names_in, outcome, refusal};
 
-const TINY: &str = include_str!("common/tiny.toml");
+use crate::common::{TINY, UC_BENCH};
 
 /// Two flows that start at random times, so that each seed has a result of its own.
 fn experiment() -> String {
@@ -18,7 +16,7 @@ fn experiment() -> String {
 }
 
 fn uc(folder: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command.args(arguments).current_dir(folder.path());
     command
 }
@@ -226,7 +224,7 @@ fn kept_records_are_compared_by_path_and_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let path = "results/sim/vcc/fig11.jsonl";
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command
         .args(["compare", path, "vcc/fig11@sim", "--out"])
         .arg(folder.path().join("out"));

@@ -4,8 +4,6 @@
 //!
 //! A test run makes about a fifth of the experiments, which a seed draws; `UC_FIGURES=all` makes all of them.
 
-mod common;
-
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,10 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-use common::uc::{Outcome, outcome};
-use uc_cli::research::records;
+use uc_bench::records;
 use uc_experiment::Arm;
+use uc_live::command::{Outcome, outcome};
 use uc_words::fnv::fnv1a;
+
+use crate::common::UC_BENCH;
 
 const SEED: &str = "UC_SEED";
 const ALL: &str = "UC_FIGURES";
@@ -30,7 +30,7 @@ fn ids() -> Vec<String> {
 }
 
 fn reproduce(id: &str) -> Outcome {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command
         .current_dir(root())
         .args(["reproduce", id, "--on", "sim", "--jobs", "1"]);
@@ -90,7 +90,7 @@ fn every_drawn_simulated_record_is_reproduced() {
     let found = differences(&ids);
     assert!(
         found.is_empty(),
-        "repeat with: {repeat} cargo test -p uc-cli --test figures; to accept one: uc reproduce ID --accept\n{}",
+        "repeat with: {repeat} cargo test -p uc-bench --test all figures::; to accept one: uc-bench reproduce ID --accept\n{}",
         found.concat()
     );
 }

@@ -1,26 +1,26 @@
 //! The examples for clusters: a Slurm array on a real Slurm of this machine, and a Kubernetes job's
 //! manifest, whose command is run for each index. Both give the bytes of one `uc run`.
 
-mod common;
-
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::have;
-use common::uc::{Outcome, folder_with, outcome, success};
 use nix::unistd::{User, geteuid, gethostname};
 use serde_json::Value;
 use tempfile::TempDir;
 use uc_batch::outputs::FILES;
+use uc_live::command::{Outcome, folder_with, outcome, success};
+use uc_live::have;
+
+use crate::common::{TINY, UC_BENCH};
 
 const AXIS: &str = "[[sweep]]\nname = \"guests\"\n\
      set = { \"case.only.guests.virtual.count\" = [1, 2, 3, 4, 5] }\n";
 
 fn experiment() -> TempDir {
-    folder_with(&format!("{}{AXIS}", include_str!("common/tiny.toml")))
+    folder_with(&format!("{}{AXIS}", TINY))
 }
 
 fn example(name: &str) -> PathBuf {
@@ -31,14 +31,14 @@ fn example(name: &str) -> PathBuf {
 
 /// Returns PATH with the folder of `uc` before all others.
 fn path() -> String {
-    let folder = Path::new(env!("CARGO_BIN_EXE_uc")).parent().unwrap();
+    let folder = Path::new(UC_BENCH).parent().unwrap();
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
 
 /// Merges the shards in `parts` and compares the files with those of one `uc run`.
 fn assert_same_when_merged(folder: &TempDir, parts: &Path, count: usize) {
     let uc = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        let mut command = Command::new(UC_BENCH);
         command.current_dir(folder.path()).args(arguments);
         command
     };

@@ -1,21 +1,19 @@
 //! Records of real kernels: sittings add up, an interrupted one leaves what it made, and runs with new
 //! seeds are compared by verdict and interval.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::live;
-use common::uc::outcome;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use uc_live::command::outcome;
 
-const TINY: &str = include_str!("common/tiny.toml");
+use crate::common::{TINY, UC_BENCH, live};
+
 /// A timeout that only a hang reaches on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -27,7 +25,7 @@ fn repository(experiment: &str) -> TempDir {
 }
 
 fn reproduce(folder: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command
         .current_dir(folder.path())
         .args(["reproduce", "t/tiny", "--on", "live"])

@@ -1,7 +1,5 @@
 //! `uc run` on a tiny experiment: its object, its exit status, its files, and Ctrl-C.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -9,16 +7,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::live;
-use common::uc::{Outcome, assert_refusal, outcome};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use uc_lab::netns::Namespace;
+use uc_live::command::{Outcome, assert_refusal, outcome};
 
-const TINY: &str = include_str!("common/tiny.toml");
+use crate::common::{TINY, UC_BENCH, live};
+
 /// A timeout that only a hang reaches on a busy machine: ten times the run itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -29,7 +27,7 @@ fn folder_with(text: &str) -> TempDir {
 }
 
 fn run_in(folder: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command
         .current_dir(folder.path())
         .args(["run", "t.toml", "--on", "live", "--json", "--seed", "5"]);

@@ -1,17 +1,16 @@
 //! `uc run --on vm`: whole runs with VMs as guests, and that a killed run leaves nothing.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::live_vm;
-use common::uc::{assert_refusal, folder_with, outcome};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use uc_live::command::{assert_refusal, folder_with, outcome};
 use uc_live::in_peace;
+
+use crate::common::{UC_BENCH, live_vm};
 
 /// Two guests with different kernels, one of them translated, and a third that shares its CPU.
 const GUESTS: &str = r#"
@@ -56,7 +55,7 @@ at_least = 0.2
 "#;
 
 fn on_vm(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command
         .current_dir(folder)
         .args(["run", "t.toml", "--on", "vm", "--json", "--seed", "7"]);
@@ -238,7 +237,7 @@ fn live_vm_a_missing_qemu_or_unbootable_kernel_is_an_error_in_one_line() {
 #[test]
 fn stalled_guests_are_refused_on_the_live_backend() {
     let folder = folder_with(&GUESTS.replace("kernel = \"6.12\"", ""));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command
         .current_dir(folder.path())
         .args(["run", "t.toml", "--on", "live"]);

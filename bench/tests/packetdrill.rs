@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::common::UC_BENCH;
+
 /// The scripts of the crate `uc-drill`.
 const SCRIPTS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -10,7 +12,7 @@ const SCRIPTS: &str = concat!(
 );
 
 fn uc(arguments: &[&str]) -> Output {
-    let mut uc = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut uc = Command::new(UC_BENCH);
     let uc = uc.arg("packetdrill").args(arguments);
     uc.output().expect("uc runs")
 }

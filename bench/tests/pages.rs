@@ -1,17 +1,15 @@
 //! The pages of `uc run` and `uc compare` in a browser: they load without a complaint, fit a phone,
 //! follow the dark scheme, and all that scrolls or opens is reached by keys.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::browser::Tab;
-use common::have;
-use common::uc::{folder_with, outcome};
 use serde_json::Value;
+use uc_live::command::{folder_with, outcome};
+use uc_live::have;
 
-const TINY: &str = include_str!("common/tiny.toml");
+use crate::common::browser::Tab;
+use crate::common::{TINY, UC_BENCH};
 
 /// Widths of a phone and of a desktop, in CSS pixels.
 const WIDTHS: [u32; 2] = [360, 1280];
@@ -63,7 +61,7 @@ const CONTRAST: &str = r#"(() => {
 /// Runs a comparison in the folder, and returns the pages.
 fn pages(folder: &Path) -> [PathBuf; 2] {
     let uc = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        let mut command = Command::new(UC_BENCH);
         command.args(arguments).current_dir(folder);
         outcome(command)
     };

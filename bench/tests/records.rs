@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use uc_cli::research::records::{self, Kept};
-use uc_cli::research::reproduce::docs;
+use uc_bench::records::{self, Kept};
+use uc_bench::reproduce::docs;
 use uc_experiment::{Arm, Outcome};
 
 fn root() -> PathBuf {

@@ -1,21 +1,15 @@
-//! Refusals of `uc`: one line with the object and the remedy, exit status 2, and nothing left
+//! Refusals of `uc run`: one line with the object and the remedy, exit status 2, and nothing left
 //! behind.
-
-mod common;
 
 use std::process::Command;
 
-use common::live_with;
-use common::sandbox::Sandbox;
-use common::uc::{folder_with, names_in, refusal, uc_unprivileged};
 use tempfile::TempDir;
-use uc_lab::netns::Namespace;
+use uc_live::command::{folder_with, names_in, refusal};
 
-const TOOLS: [&str; 3] = ["unshare", "nsenter", "setpriv"];
-const GOOD: &str = include_str!("common/tiny.toml");
+use crate::common::{TINY, UC_BENCH, live, unprivileged};
 
 fn run_in(folder: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command
         .current_dir(folder.path())
         .args(["run", "t.toml", "--json"]);
@@ -60,8 +54,8 @@ const MALFORMED: [(&str, &str, &[&str]); 7] = [
 #[test]
 fn malformed_experiments_are_refused_with_place_and_remedy() {
     for (from, to, parts) in MALFORMED {
-        assert!(GOOD.contains(from), "{from:?}");
-        let folder = folder_with(&GOOD.replacen(from, to, 1));
+        assert!(TINY.contains(from), "{from:?}");
+        let folder = folder_with(&TINY.replacen(from, to, 1));
         refusal(run_in(&folder), parts);
         assert_eq!(
             names_in(folder.path()),
@@ -73,8 +67,8 @@ fn malformed_experiments_are_refused_with_place_and_remedy() {
 
 #[test]
 fn missing_files_and_senseless_overrides_are_refused() {
-    let folder = folder_with(GOOD);
-    let mut missing = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let folder = folder_with(TINY);
+    let mut missing = Command::new(UC_BENCH);
     missing
         .current_dir(folder.path())
         .args(["run", "no/such.toml"]);
@@ -157,16 +151,16 @@ const UNSUITED: [(&str, &str, &[&str], &[&str]); 6] = [
 #[test]
 fn unsuitable_backends_and_points_are_refused_with_the_remedy() {
     for (from, to, arguments, parts) in UNSUITED {
-        assert!(GOOD.contains(from), "{from:?}");
-        let folder = folder_with(&GOOD.replacen(from, to, 1));
+        assert!(TINY.contains(from), "{from:?}");
+        let folder = folder_with(&TINY.replacen(from, to, 1));
         let mut command = run_in(&folder);
         command.args(arguments);
         refusal(command, parts);
         assert_eq!(names_in(folder.path()), ["t.toml"], "{arguments:?}");
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command.args(["run", "t.toml", "--on", "cloud"]);
-    let told = common::uc::outcome(command);
+    let told = uc_live::command::outcome(command);
     assert_eq!(told.status, Some(2), "{told:?}");
     assert!(told.stderr.contains("sim, live, vm"), "{told:?}");
 }
@@ -229,8 +223,8 @@ const TOO_MUCH: [(&str, &str, &[&str], &[&str]); 7] = [
 #[test]
 fn file_that_cannot_be_simulated_is_refused_before_the_first_run_and_leaves_nothing() {
     for (from, to, arguments, parts) in TOO_MUCH {
-        assert!(GOOD.contains(from), "{from:?}");
-        let folder = folder_with(&GOOD.replacen(from, to, 1));
+        assert!(TINY.contains(from), "{from:?}");
+        let folder = folder_with(&TINY.replacen(from, to, 1));
         let mut command = run_in(&folder);
         command
             .args(["--on", "sim", "--out", "results"])
@@ -247,12 +241,10 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     for (arguments, range) in [
         (&["run", "t.toml", "--jobs", "0"][..], "1..=1024"),
         (&["run", "t.toml", "--jobs", "1000000"], "1..=1024"),
-        (&["attach", "lo", "--flows-max", "0"], "1..=16777216"),
-        (&["attach", "lo", "--flows-max", "16777217"], "1..=16777216"),
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        let mut command = Command::new(UC_BENCH);
         command.args(arguments);
-        let told = common::uc::outcome(command);
+        let told = uc_live::command::outcome(command);
         assert_eq!(told.status, Some(2), "{arguments:?}: {told:?}");
         assert!(told.stderr.contains(range), "{arguments:?}: {told:?}");
     }
@@ -260,8 +252,8 @@ fn numbers_out_of_range_are_refused_with_the_range() {
 
 #[test]
 fn a_run_without_root_names_the_missing_capability() {
-    let folder = folder_with(GOOD);
-    let mut command = uc_unprivileged();
+    let folder = folder_with(TINY);
+    let mut command = unprivileged();
     let arguments = ["run", "t.toml", "--on", "live"];
     command.current_dir(folder.path()).args(arguments);
     refusal(command, &["CAP_NET_ADMIN is missing", "run as root"]);
@@ -273,85 +265,15 @@ fn a_run_without_root_names_the_missing_capability() {
 }
 
 #[test]
-fn an_unknown_interface_is_named() {
-    let attach = |ports: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
-        command.arg("attach").args(ports);
-        command
-    };
-    refusal(attach(&["nosuch0"]), &["'nosuch0'", "ip link"]);
-    // The other port is not touched.
-    refusal(attach(&["lo", "nosuch0"]), &["'nosuch0'", "ip link"]);
-}
-
-#[test]
-fn live_attach_without_root_bpffs_or_bpf_is_refused_with_the_remedy() {
-    if !live_with(&TOOLS) {
-        return;
-    }
-    let namespace = Namespace::new("the tests").unwrap();
-    let sandbox = Sandbox::new();
-    refusal(
-        sandbox.uc_as_nobody(&namespace, &["attach", "lo"]),
-        &["may not", "needs root, or CAP_BPF", "sudo"],
-    );
-    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
-    refusal(
-        sandbox.uc_without_bpf(&namespace, &["attach", "lo"]),
-        &["this kernel can't", "CONFIG_BPF_SYSCALL"],
-    );
-    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
-    let bare = Sandbox::without_bpffs();
-    refusal(
-        bare.uc(&namespace, &["attach", "lo"]),
-        &[
-            "no BPF file system at /sys/fs/bpf",
-            "mount -t bpf bpf /sys/fs/bpf -o mode=700",
-        ],
-    );
-    assert_eq!(bare.pins(), Vec::<String>::new());
-}
-
-#[test]
-fn live_repeated_attach_and_detach_are_refused_with_the_remedy() {
-    if !live_with(&TOOLS) {
-        return;
-    }
-    let namespace = Namespace::new("the tests").unwrap();
-    let sandbox = Sandbox::new();
-    let uc = |arguments: &[&str]| sandbox.uc(&namespace, arguments);
-    refusal(uc(&["detach", "lo"]), &["nothing is attached", "'lo'"]);
-    common::uc::success(uc(&["attach", "lo"]));
-    refusal(
-        uc(&["attach", "lo"]),
-        &["'lo' is attached already", "uc detach lo"],
-    );
-    refusal(uc(&["detach", "nosuch0"]), &["'nosuch0'", "ip link"]);
-    for arguments in [&["flows"][..], &["detach", "lo"]] {
-        refusal(
-            sandbox.uc_as_nobody(&namespace, arguments),
-            &["may not", "needs root"],
-        );
-    }
-    sandbox.close();
-    refusal(
-        sandbox.uc_as_nobody(&namespace, &["flows"]),
-        &["may not look into /sys/fs/bpf", "needs root"],
-    );
-    common::uc::success(uc(&["detach", "lo"]));
-    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
-}
-
-#[test]
 fn live_a_run_on_a_kernel_without_bpf_names_the_port_and_the_remedy() {
     use std::os::unix::process::CommandExt;
-    if !live_with(&TOOLS) {
+    if !live() {
         return;
     }
-    let folder = folder_with(GOOD);
+    let folder = folder_with(TINY);
     let mut command = run_in(&folder);
     command.args(["--on", "live"]);
-    let filter = common::uc::without_bpf();
+    let filter = uc_live::seccomp::without_bpf();
     // SAFETY: two system calls between fork and exec, which allocate nothing.
     unsafe { command.pre_exec(move || filter.install()) };
     refusal(

@@ -1,14 +1,14 @@
 //! `uc reproduce` in a small repository of its own: what is accepted is reproduced, and each way in
 //! which a record can be wrong has its answer.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::uc::{Outcome, outcome, refusal};
 use tempfile::TempDir;
+use uc_live::command::{Outcome, outcome, refusal};
+
+use crate::common::UC_BENCH;
 
 const EXPERIMENT: &str = r#"
 name = "t/small"
@@ -58,7 +58,7 @@ impl Repository {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        let mut command = Command::new(UC_BENCH);
         command
             .arg("reproduce")
             .args(arguments)

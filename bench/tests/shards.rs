@@ -1,20 +1,18 @@
 //! `uc run --shard`, `--resume` and `uc merge`: however the runs of a sweep are cut, interrupted and
 //! joined, the result has the same bytes.
 
-mod common;
-
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::uc::{Outcome, assert_refusal, folder_with, names_in, outcome};
 use tempfile::TempDir;
 use uc_batch::RUNS;
 use uc_batch::outputs::FILES;
+use uc_live::command::{Outcome, assert_refusal, folder_with, names_in, outcome};
 
-const TINY: &str = include_str!("common/tiny.toml");
+use crate::common::{TINY, UC_BENCH};
 
 /// 2 × 5 × 20 points, of which each takes milliseconds. Expectations on the edge lead to more runs.
 fn sweep() -> String {
@@ -37,7 +35,7 @@ fn sweep() -> String {
 }
 
 fn uc(folder: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut command = Command::new(UC_BENCH);
     command.current_dir(folder.path()).args(arguments);
     command
 }
@@ -69,7 +67,7 @@ fn sweep_of_200_points_has_the_same_bytes_from_1_2_and_7_shards() {
     let folder = folder_with(&sweep());
     let made = outcome(run(&folder, "whole", &[]));
     assert_made(&made);
-    assert!(made.stderr.contains("uc: undecided so far: "), "{made:?}");
+    assert!(made.stderr.contains("uc-bench: undecided so far: "), "{made:?}");
     let whole = bytes(&folder, "whole");
     for count in [1, 2, 7] {
         let out = format!("merged-{count}");

@@ -1,28 +1,27 @@
 //! `uc run --on sim` and `uc demo` as an unprivileged user: the same command gives the same bytes,
 //! sweeps have a row for every point, and Ctrl-C leaves nothing.
 
-mod common;
-
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::uc::{Outcome, assert_refusal, folder_with, names_in, outcome, uc_unprivileged};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use uc_batch::RUNS;
 use uc_batch::outputs::FILES;
+use uc_live::command::{Outcome, assert_refusal, folder_with, names_in, outcome};
 
-const TINY: &str = include_str!("common/tiny.toml");
+use crate::common::{TINY, unprivileged};
+
 const AXES: &str = "[[sweep]]\nname = \"rate\"\nset = { \"network.rate\" = [\"5Mbit\", \"10Mbit\"] }\n\
      [[sweep]]\nname = \"guests\"\nset = { \"case.only.guests.virtual.count\" = [1, 2, 3] }\n";
 
 fn run_in(folder: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = uc_unprivileged();
+    let mut command = unprivileged();
     command.current_dir(folder.path());
     command.args(["run", "t.toml"]).args(arguments);
     command
@@ -145,7 +144,7 @@ fn without_root_and_on_the_simulator_is_used_and_reported() {
     );
     assert!(
         told.stderr
-            .starts_with("uc: not root: t/tiny runs in the simulator"),
+            .starts_with("uc-bench: not root: t/tiny runs in the simulator"),
         "{told:?}"
     );
     assert!(left(&folder, "report.html").contains("simulated (sim)"));
@@ -176,7 +175,7 @@ fn one_repetition_is_judged_by_its_value_and_more_are_made_where_undecided() {
     let told = outcome(run_in(&folder, &["--on", "sim"]));
     assert_done(&told);
     assert!(
-        told.stderr.contains("uc: undecided so far: 1; "),
+        told.stderr.contains("uc-bench: undecided so far: 1; "),
         "{told:?}"
     );
     assert!(told.stdout.contains(" runs of every case"), "{told:?}");
@@ -281,7 +280,7 @@ fn measure_that_cannot_be_computed_is_a_negative_answer_with_all_files() {
 #[test]
 fn the_demo_without_root_runs_in_the_simulator_and_reports_it() {
     let folder = folder_with("");
-    let mut command = uc_unprivileged();
+    let mut command = unprivileged();
     let told = outcome({
         command.current_dir(folder.path()).arg("demo");
         command

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::common::UC_BENCH;
+
 fn uc(arguments: &[&str]) -> Output {
-    let mut uc = Command::new(env!("CARGO_BIN_EXE_uc"));
+    let mut uc = Command::new(UC_BENCH);
     uc.arg("verify").args(arguments).output().expect("uc runs")
 }
 

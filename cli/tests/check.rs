@@ -1,14 +1,13 @@
 //! `uc check`: it refuses what an agent refuses, for the same reasons; and its JSON answers.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::uc::{Outcome, outcome};
 use serde_json::Value;
+
+use crate::common::uc::{Outcome, outcome};
 
 const GOOD: &str = "[[tenant]]\nname = \"acme\"\nports = \"vnet*\"\n";
 

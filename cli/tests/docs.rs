@@ -1,15 +1,13 @@
 //! `uc` accepts every command that the documents' sentences contain (`docs_commands.rs`: those in
 //! blocks), and every link leads to a file and a heading.
 
-#[path = "common/pages.rs"]
-mod pages;
-
 use std::path::Path;
 
 use clap::{CommandFactory, Parser};
-use pages::{documents, read, root};
 use uc_cli::Arguments;
 use uc_experiment::Experiment;
+
+use crate::common::pages::{documents, read, root};
 
 /// Returns the commands of `uc` in code spans.
 fn commands(text: &str) -> Vec<&str> {

@@ -1,7 +1,5 @@
 //! `uc law build`: what it refuses, and what it leaves of earlier results; and who takes its folder.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -9,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::agent::{POLICY, installation, pair};
-use common::law_page::{blocks, written};
-use common::uc::{AS_NOBODY, outcome, refusal, success};
-use common::{live, live_with};
+use crate::common::agent::{POLICY, installation, pair};
+use crate::common::law_page::{blocks, written};
+use crate::common::uc::{AS_NOBODY, outcome, refusal, success};
+use crate::common::{live, live_with};
 
 fn build(root: &Path) -> Command {
     uc(root, &["law", "build", "abe"])
@@ -21,6 +19,13 @@ fn build(root: &Path) -> Command {
 /// Returns `uc` in a folder.
 fn uc(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command.args(arguments).current_dir(root);
+    command
+}
+
+/// Returns `uc-bench` in a folder.
+fn bench(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(crate::common::uc::bench());
     command.args(arguments).current_dir(root);
     command
 }
@@ -39,7 +44,10 @@ fn error_in_a_law_is_told_with_its_file_and_line_and_leaves_nothing() {
         told.contains("'widow'") && !told.contains(".uc-law-"),
         "{told}"
     );
-    assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
+    assert_eq!(
+        crate::common::uc::names_in(&root.path().join("abe")),
+        ["more"]
+    );
 }
 
 #[test]
@@ -90,7 +98,7 @@ fn experiments_take_the_laws_of_a_folder_in_the_simulator_and_of_this_version_on
         .find(|(language, ..)| language == "toml");
     let (_, file, text) = page.expect("the page's experiment");
     fs::write(root.join(file.expect("its name")), text).expect("room for a file");
-    let run = |more: &[&str]| uc(root, &[&["run", "abe.toml"], more].concat());
+    let run = |more: &[&str]| bench(root, &[&["run", "abe.toml"], more].concat());
     refusal(run(&["--on", "sim"]), &["abe.toml", "`abe`", "known here"]);
     refusal(
         run(&["--on", "sim", "--laws", "abe"]),
@@ -128,7 +136,7 @@ fn shards_under_a_law_are_merged_where_its_folder_has_another_name(root: &Path) 
         let run = [
             "run", "abe.toml", "--on", "sim", "--laws", "abe", "--repeat",
         ];
-        let done = outcome(uc(root, &[&run, more].concat()));
+        let done = outcome(bench(root, &[&run, more].concat()));
         assert!(matches!(done.status, Some(0 | 1)), "{done:?}");
     };
     run(&["2", "--out", "whole"]);
@@ -137,11 +145,14 @@ fn shards_under_a_law_are_merged_where_its_folder_has_another_name(root: &Path) 
     fs::rename(root.join("abe"), root.join("elsewhere")).expect("a new name");
     let merge = ["merge", "first", "second", "--out", "merged"];
     refusal(
-        uc(root, &merge),
+        bench(root, &merge),
         &["abe/core.so", "No such file", "uc law build"],
     );
     assert!(!root.join("merged").exists());
-    let merged = outcome(uc(root, &[&merge[..], &["--laws", "elsewhere"]].concat()));
+    let merged = outcome(bench(
+        root,
+        &[&merge[..], &["--laws", "elsewhere"]].concat(),
+    ));
     assert!(matches!(merged.status, Some(0 | 1)), "{merged:?}");
     for name in uc_batch::outputs::FILES {
         let bytes = |out: &str| fs::read(root.join(out).join(name)).expect("a file of the result");
@@ -163,7 +174,7 @@ fn build_needs_no_functions_and_touches_nothing_but_its_results() {
         assert!(build.wait().expect("it ends").success(), "two at once");
     }
     let made = ["core.so", "law.work", "more", "port.bpf.o"];
-    assert_eq!(common::uc::names_in(&root.path().join("abe")), made);
+    assert_eq!(crate::common::uc::names_in(&root.path().join("abe")), made);
 
     let object = fs::read(root.path().join("abe/port.bpf.o")).expect("the programs");
     fs::remove_file(root.path().join("abe/core.so")).expect("a file");
@@ -206,7 +217,10 @@ fn compiler_that_a_signal_ends_is_told_with_the_signal_and_a_remedy() {
         let mut command = build(root.path());
         command.env("PATH", root.path());
         refusal(command, &["clang ended", how, "dmesg", "install"]);
-        assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
+        assert_eq!(
+            crate::common::uc::names_in(&root.path().join("abe")),
+            ["more"]
+        );
     }
 }
 
@@ -318,7 +332,10 @@ fn live_law_that_never_ends_is_refused_with_its_place() {
         assert!(stderr.contains(place), "{stderr}");
         assert!(stderr.contains("nothing is written"), "{stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
-        assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
+        assert_eq!(
+            crate::common::uc::names_in(&root.path().join("abe")),
+            ["more"]
+        );
     }
 }
 

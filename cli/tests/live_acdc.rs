@@ -1,22 +1,21 @@
 //! Every kind of sender and receiver around a port with law `dctcp`, on real kernels: native DCTCP
 //! at either end, classic ECN, none, and guests that negotiate for themselves.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::bench::{build, complete_checksums};
-use common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
-use common::{experiment, guest, live_with};
 use uc_guest::DctcpState;
 use uc_lab::netns::Namespace;
 use uc_lab::tcp_info::TcpInfo;
 use uc_lab::traffic::Traffic;
 use uc_lab::{Lab, LivePorts, Plan, Ports, ShadowSample};
 use uc_live::in_peace;
+
+use crate::common::bench::{build, complete_checksums};
+use crate::common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
+use crate::common::{experiment, guest, live_with};
 
 const TOOLS: [&str; 4] = ["tcpdump", "tshark", "ip", "ethtool"];
 /// A switch that marks from 20 packets on, the rest of its memory far away.

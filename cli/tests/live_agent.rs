@@ -1,14 +1,13 @@
 //! The agent and the host's interfaces: whatever happens to either, ports are as the policy wants
 //! them, or as the operator does.
 
-mod common;
-
-use common::agent::{Agent, Installation, POLICY, installation, ip, pair};
-use common::live_with;
-use common::uc::{outcome, refusal, success};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use uc_lab::netns::Namespace;
+
+use crate::common::agent::{Agent, Installation, POLICY, installation, ip, pair};
+use crate::common::live_with;
+use crate::common::uc::{outcome, refusal, success};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 
@@ -272,7 +271,7 @@ fn live_an_agent_with_another_socket_is_found_and_a_hanging_one_is_reported() {
     let agent = here.start(&[]);
     let client = uc_client::Client::at(here.sandbox.path(socket));
     let is_attached = || client.status().is_ok_and(|state| state.is_in_force());
-    common::bench::wait_until("v1 is attached", is_attached);
+    crate::common::bench::wait_until("v1 is attached", is_attached);
     let held = success(here.uc(&["detach", "v1"]));
     assert!(held.contains("the agent keeps off it"), "{held}");
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
@@ -292,7 +291,7 @@ fn live_an_agent_with_another_socket_is_found_and_a_hanging_one_is_reported() {
         refusal(here.uc(&command), &["doesn't answer", "stopped or hangs"]);
     }
     agent.signal(Signal::SIGCONT);
-    common::bench::wait_until("it answers", is_attached);
+    crate::common::bench::wait_until("it answers", is_attached);
     agent.kill();
     // No agent runs any more, whatever the lock says.
     let told = success(here.uc(&["status"]));

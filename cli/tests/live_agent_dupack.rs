@@ -1,17 +1,18 @@
 //! The agent has duplicate ACKs sent to the guests of ports whose policy says so, and to no others.
 
-mod common;
-
-use common::bench::wait_until;
-use common::ends::{receive, send};
-use common::hosts::{Hosts, pass, policy};
-use common::live_with;
-use common::lost::{CONNECTIONS, lose_the_next_window, send_singly, transfers, window_bytes};
-use common::process::Process;
-use common::uc::{outcome, refusal, success};
 use uc_client::AgentState;
 use uc_client::state::DupackState;
 use uc_dupack::Status;
+
+use crate::common::bench::wait_until;
+use crate::common::ends::{receive, send};
+use crate::common::hosts::{Hosts, pass, policy};
+use crate::common::live_with;
+use crate::common::lost::{
+    CONNECTIONS, lose_the_next_window, send_singly, transfers, window_bytes,
+};
+use crate::common::process::Process;
+use crate::common::uc::{outcome, refusal, success};
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "nft"];
 

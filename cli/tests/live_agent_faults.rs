@@ -1,15 +1,14 @@
 //! Failures around an agent, or of one port of many: it does what it can, and reports the rest.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use common::agent::{Installation, POLICY, installation, ip, pair};
-use common::bench::wait_until;
-use common::live_with;
-use common::uc::{outcome, refusal, success};
 use uc_lab::netns::Namespace;
+
+use crate::common::agent::{Installation, POLICY, installation, ip, pair};
+use crate::common::bench::wait_until;
+use crate::common::live_with;
+use crate::common::uc::{outcome, refusal, success};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 

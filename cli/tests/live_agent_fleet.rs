@@ -1,21 +1,20 @@
 //! A fleet's policy in a real etcd.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, socket};
 
-use common::agent::{Installation, ip};
-use common::bench::wait_until;
-use common::etcd::{ENDPOINT, ENDPOINT_TLS, Etcd, KEY, authority, sign};
-use common::live_with;
-use common::uc::{outcome, success};
 use uc_client::AgentState;
 use uc_client::state::{CanaryStage, CanaryState, PolicySource};
 use uc_lab::netns::Namespace;
+
+use crate::common::agent::{Installation, ip};
+use crate::common::bench::wait_until;
+use crate::common::etcd::{ENDPOINT, ENDPOINT_TLS, Etcd, KEY, authority, sign};
+use crate::common::live_with;
+use crate::common::uc::{outcome, success};
 
 /// A trial of a minute has ended, or packets were counted for that long, also on a machine that stalls.
 const TRIAL: Duration = Duration::from_secs(180);
@@ -190,7 +189,7 @@ fn live_tls_needs_certificates_of_the_authority_at_both_ends() {
     let data = folder.join("etcd");
     let etcd = Etcd::start_tls(&namespace, &data, &server, &ca.certificate);
     let revision = etcd.put(&policy("a*"));
-    let configure = |ca: &std::path::Path, identity: Option<&common::etcd::Signed>| {
+    let configure = |ca: &std::path::Path, identity: Option<&crate::common::etcd::Signed>| {
         let identity = identity.map_or_else(String::new, |identity| {
             format!(
                 "certificate = {:?}\nprivate_key = {:?}\n",

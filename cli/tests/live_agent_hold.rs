@@ -1,19 +1,18 @@
 //! The agent has packets held at ports whose policy says so, and at no others.
 
-mod common;
-
 use std::io::{Read, Write};
 
-use common::bench::{tcp_counter, wait_until};
-use common::held::{alone, programs};
-use common::hosts::{Hosts, pass, policy};
-use common::live_with;
-use common::lost::{CONNECTIONS, PACKET_BYTES, SEGMENTS, lose_the_next_window, send_singly};
-use common::process::Process;
-use common::uc::{outcome, refusal, success};
 use uc_client::AgentState;
 use uc_holder::{Done, PortSetup, Status};
 use uc_lab::pattern::Pattern;
+
+use crate::common::bench::{tcp_counter, wait_until};
+use crate::common::held::{alone, programs};
+use crate::common::hosts::{Hosts, pass, policy};
+use crate::common::live_with;
+use crate::common::lost::{CONNECTIONS, PACKET_BYTES, SEGMENTS, lose_the_next_window, send_singly};
+use crate::common::process::Process;
+use crate::common::uc::{outcome, refusal, success};
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "nft"];
 const BOTH: &str = "hold = { pace = true, buffer = true }";

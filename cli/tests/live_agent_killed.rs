@@ -3,19 +3,16 @@
 //!
 //! For comparison, another port without a policy has as many connections.
 
-mod common;
-mod unnoticed;
-
 use std::time::Duration;
 
-use common::agent::{Agent, Installation};
-use common::bench::wait_until;
-use common::kills::Kills;
-use common::live_with;
-use common::uc::success;
-use unnoticed::network::{FLOWS, Network, PORT, lost, resent};
-use unnoticed::pauses::Observer;
-use unnoticed::shadows::Shadows;
+use crate::common::agent::{Agent, Installation};
+use crate::common::bench::wait_until;
+use crate::common::kills::Kills;
+use crate::common::live_with;
+use crate::common::uc::success;
+use crate::unnoticed::network::{FLOWS, Network, PORT, lost, resent};
+use crate::unnoticed::pauses::Observer;
+use crate::unnoticed::shadows::Shadows;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 const QUIET: Duration = Duration::from_secs(2);
@@ -93,7 +90,7 @@ fn live_a_hundred_flows_survive_killed_agents_reloads_and_upgrades_without_notic
 }
 
 fn kills(here: &Installation, mut agent: Agent, shadows: &mut Shadows<'_>) -> Agent {
-    let mut kills = Kills::of("live_agent_killed", KILLS);
+    let mut kills = Kills::of(KILLS);
     while let Some(kill) = kills.another() {
         let (pid, number) = (agent.pid(), kill.number);
         shadows.go_on(&format!("before kill {number}"));

@@ -1,17 +1,16 @@
 //! The agent as a service: its notifications to systemd, and its child processes.
 
-mod common;
-
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use common::agent::{Installation, POLICY, ip};
-use common::bench::wait_until;
-use common::live_with;
-use common::uc::success;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uc_lab::netns::Namespace;
+
+use crate::common::agent::{Installation, POLICY, ip};
+use crate::common::bench::wait_until;
+use crate::common::live_with;
+use crate::common::uc::success;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 

@@ -1,17 +1,16 @@
 //! The agent splits the connections of ports whose policy says so, and of no others.
 
-mod common;
-
 use std::path::Path;
 
-use common::ends::{PATIENCE, is_reset, receive, send};
-use common::hosts::{Hosts, pass};
-use common::live_with;
-use common::routed::ip;
-use common::uc::{outcome, success};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uc_client::AgentState;
+
+use crate::common::ends::{PATIENCE, is_reset, receive, send};
+use crate::common::hosts::{Hosts, pass};
+use crate::common::live_with;
+use crate::common::routed::ip;
+use crate::common::uc::{outcome, success};
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "nft"];
 

@@ -1,13 +1,12 @@
 //! The agent keeps the control groups tuned that its policy names, and leaves others as they are.
 
-mod common;
-
-use common::agent::{Installation, pair};
-use common::live_with;
-use common::tuned::{Group, assert_tuned, assert_untuned, can_be_tuned, namespace};
-use common::uc::{outcome, success};
 use serde_json::Value;
 use uc_client::AgentState;
+
+use crate::common::agent::{Installation, pair};
+use crate::common::live_with;
+use crate::common::tuned::{Group, assert_tuned, assert_untuned, can_be_tuned, namespace};
+use crate::common::uc::{outcome, success};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 

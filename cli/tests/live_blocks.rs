@@ -1,12 +1,11 @@
 //! Blocks that the receiver asks for, round by round, between real kernels; and a receiver whose
 //! processor is taken away, which makes a round as long as its stalls.
 
-mod common;
-
-use common::{experiment, guest, live};
 use uc_experiment::RunRecord;
 use uc_lab::Namespaces;
 use uc_live::in_peace;
+
+use crate::common::{experiment, guest, live};
 
 const NETWORK: &str = "rate = \"100Mbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"256kB\" }";
@@ -14,7 +13,7 @@ const STACK: &str = "[stack.reno]\ncongestion_control = \"reno\"";
 
 fn run(seconds: u32, guests: &str) -> RunRecord {
     let experiment = experiment(seconds, NETWORK, guests, STACK);
-    let record = common::run(&mut Namespaces, &experiment);
+    let record = crate::common::run(&mut Namespaces, &experiment);
     println!("{:?}", record.counters);
     record
 }

@@ -1,7 +1,5 @@
 //! Bytes of guests and strangers are read by processes without rights, which still do their work.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,17 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::agent::{Installation, ip, pair};
-use common::bench::wait_until;
-use common::confined::{NOBODY, confined_child, runs};
-use common::live_with;
-use common::process::Process;
-use common::uc::{success, uc_unprivileged};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use uc_couple::wire::{Frame, GroupName, GroupReport, Parts};
 use uc_lab::netns::Namespace;
+
+use crate::common::agent::{Installation, ip, pair};
+use crate::common::bench::wait_until;
+use crate::common::confined::{NOBODY, confined_child, runs};
+use crate::common::live_with;
+use crate::common::process::Process;
+use crate::common::uc::{success, uc_unprivileged};
 
 /// `uc couple` with the guests `red` and `blue`, which connect to its sockets.
 struct Couple {

@@ -1,8 +1,6 @@
 //! `uc couple` and `uc guest couple`: if either is killed, connections go on; when it is back, they
 //! are coupled again.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -12,15 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::by_hand::{SHARED, one_guest};
-use common::live_with_controls;
-use common::process::Process;
-use common::sandbox::Sandbox;
-use common::uc::{refusal, success};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
 use uc_lab::Lab;
+
+use crate::common::by_hand::{SHARED, one_guest};
+use crate::common::live_with_controls;
+use crate::common::process::Process;
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{refusal, success};
 
 /// A coupled congestion control, its connection, and the host's socket.
 struct Bench {

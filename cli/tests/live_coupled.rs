@@ -1,20 +1,19 @@
 //! Law `coupled` on real kernels' ports: namespaces stand for VMs, 10 Mbit/s and 100 ms (ctrlTCP's
 //! figures 1 and 3). The guests' TCP is Linux's Reno, unchanged.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::bench::{build, wait_until};
-use common::by_hand::{TOOLS, flows, go_on};
-use common::sandbox::Sandbox;
-use common::transfer::{End, Transfer};
-use common::uc::{refusal, success};
-use common::{experiment, guest, live_with};
 use serde_json::Value;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::{build, wait_until};
+use crate::common::by_hand::{TOOLS, flows, go_on};
+use crate::common::sandbox::Sandbox;
+use crate::common::transfer::{End, Transfer};
+use crate::common::uc::{refusal, success};
+use crate::common::{experiment, guest, live_with};
 
 /// A network whose link one TCP can fill.
 const TRUNK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\

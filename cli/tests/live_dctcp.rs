@@ -1,23 +1,22 @@
 //! Law `dctcp` between real kernels: guests without ECN at both ends, each behind a port; and a
 //! classic receiver whose echoes are counted packet by packet.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use common::bench::{Translation, build, build_towards_host, complete_checksums};
-use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
-use common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
-use common::sandbox::Sandbox;
-use common::transfer::{End, Transfer};
-use common::uc::{refusal, success};
-use common::{STACKS, experiment, guest, live_with};
 use uc_core::{Flow, Policy, consts};
 use uc_lab::wiring::Wiring;
 use uc_lab::{Plan, need};
 use uc_live::in_peace;
+
+use crate::common::bench::{Translation, build, build_towards_host, complete_checksums};
+use crate::common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
+use crate::common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
+use crate::common::sandbox::Sandbox;
+use crate::common::transfer::{End, Transfer};
+use crate::common::uc::{refusal, success};
+use crate::common::{STACKS, experiment, guest, live_with};
 
 /// A switch that marks from 20 packets on; the rest of its memory is never reached.
 const MARKS: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"500us\"\n\

@@ -1,18 +1,17 @@
 //! Law `delay` on a real kernel's port: it keeps a guest's queue at the target, with a peer and a
 //! switch without ECN.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::bench::build;
-use common::by_hand::{PORT, TOOLS, flows, packets, start};
-use common::capture::{CWR, Capture, ECE, segments};
-use common::sandbox::Sandbox;
-use common::uc::{refusal, success};
-use common::{experiment, guest, live_with};
 use serde_json::Value;
 use uc_live::in_peace;
+
+use crate::common::bench::build;
+use crate::common::by_hand::{PORT, TOOLS, flows, packets, start};
+use crate::common::capture::{CWR, Capture, ECE, segments};
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{refusal, success};
+use crate::common::{experiment, guest, live_with};
 
 /// A switch that only drops, late; its idle round trip takes 5 ms.
 const DEEP: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\

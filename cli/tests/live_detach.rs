@@ -1,15 +1,14 @@
 //! Ports are attached and detached: every connection lives on.
 
-mod common;
-
-use common::bench::wait_until;
-use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, packets, start};
-use common::sandbox::Sandbox;
-use common::uc::{outcome, refusal, success};
-use common::{RED1, live_with};
 use serde_json::Value;
 use uc_lab::netns::Namespace;
 use uc_live::in_peace;
+
+use crate::common::bench::wait_until;
+use crate::common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, packets, start};
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{outcome, refusal, success};
+use crate::common::{RED1, live_with};
 
 fn attach_and_detach_in_the_middle(via: &str) {
     let (plan, lab) = one_guest(SHARED);

@@ -1,18 +1,17 @@
 //! Runs the commands of the documents that act on a host's ports, page by page and in their order, as
 //! an operator types them.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use common::by_hand::TOOLS;
-use common::live_with;
-use common::pages::{Command, blocks, commands, documents, read};
-use common::sandbox::Sandbox;
-use common::uc::{outcome, success};
 use uc_lab::netns::Namespace;
+
+use crate::common::by_hand::TOOLS;
+use crate::common::live_with;
+use crate::common::pages::{Command, blocks, commands, documents, read};
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{outcome, success};
 
 /// The ports that the pages name.
 const PORTS: [&str; 12] = [

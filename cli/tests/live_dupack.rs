@@ -1,27 +1,26 @@
 //! `uc dupack`: guests whose last segments are lost retransmit by the host's duplicate ACKs, not by their
 //! timers.
 
-mod common;
-
 use std::io::Write;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common::bench::wait_until;
-use common::ends::{listen, open, receive, send};
-use common::kills::Kills;
-use common::lost::{
-    CONNECTIONS, SEGMENTS, lose_the_next_window, send_singly, transfers, window_bytes,
-};
-use common::process::Process;
-use common::routed::Routed;
-use common::sandbox::Sandbox;
-use common::uc::{outcome, refusal, success};
-use common::{by_hand, live_with};
 use nix::net::if_::if_nametoindex;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use crate::common::bench::wait_until;
+use crate::common::ends::{listen, open, receive, send};
+use crate::common::kills::Kills;
+use crate::common::lost::{
+    CONNECTIONS, SEGMENTS, lose_the_next_window, send_singly, transfers, window_bytes,
+};
+use crate::common::process::Process;
+use crate::common::routed::Routed;
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{outcome, refusal, success};
+use crate::common::{by_hand, live_with};
 
 const TOOLS: [&str; 2] = ["ip", "nft"];
 /// Kills of the process, unless `UC_KILLS` is given, and the time within which a moment is drawn: duplicate ACKs
@@ -109,7 +108,7 @@ fn live_kills_leave_nothing_and_the_guests_timer_takes_over() {
     );
     let pins = sandbox.pins();
     drop(process);
-    let mut kills = Kills::of("live_dupack", KILLS);
+    let mut kills = Kills::of(KILLS);
     while let Some(kill) = kills.another() {
         let process = dupack(&net, &sandbox);
         let (from, to) = open(&net.guest, &listener);

@@ -2,19 +2,17 @@
 //! guest's connections live on, the next ones go without ECN, and `uc explain` says why. And answers of a
 //! guest: none takes a round trip more than without a port.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::by_hand::packets;
-use common::ends::{PATIENCE, listen};
-use common::live_with;
-use common::routed::{Routed, path};
-use common::sandbox::Sandbox;
-use common::uc::success;
+use crate::common::by_hand::packets;
+use crate::common::ends::{PATIENCE, listen};
+use crate::common::live_with;
+use crate::common::routed::{Routed, path};
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::success;
 
 /// What a transfer sends; at 20 ms it takes five round trips.
 const BYTES: usize = 300_000;

@@ -1,20 +1,19 @@
 //! Who opens far more flows than the table holds does not harm others: a guest, or strangers.
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::bench::{Translation, build, frame_socket};
-use common::transfer::{End, Transfer, exchange};
-use common::{AMPLE, RED1, STACKS, experiment, guest, live};
 use etherparse::PacketBuilder;
 use nix::sys::socket::{MsgFlags, send};
 use uc_core::Reason;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::{Translation, build, frame_socket};
+use crate::common::transfer::{End, Transfer, exchange};
+use crate::common::{AMPLE, RED1, STACKS, experiment, guest, live};
 
 const FLOOD_PACKETS: u32 = 20_000;
 const TABLE_FLOWS: u32 = 64;

@@ -1,21 +1,20 @@
 //! The guard against a real kernel that ignores its windows: a rule in the guest's namespace
 //! rewrites every window that arrives.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::bench::{Translation, build};
-use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
-use common::sandbox::Sandbox;
-use common::transfer::{End, Transfer};
-use common::uc::{refusal, success};
-use common::{STACKS, experiment, guest, live_with};
 use uc_core::{Policy, Reason};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::{Translation, build};
+use crate::common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
+use crate::common::sandbox::Sandbox;
+use crate::common::transfer::{End, Transfer};
+use crate::common::uc::{refusal, success};
+use crate::common::{STACKS, experiment, guest, live_with};
 
 /// A switch that marks from 20 packets on; a sender that ignores marks fills the rest of its
 /// memory.

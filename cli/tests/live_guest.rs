@@ -1,12 +1,11 @@
 //! `uc guest`: a congestion control is loaded, chosen and unloaded without a trace.
 
-mod common;
-
-use common::by_hand::{SHARED, one_guest};
-use common::sandbox::Sandbox;
-use common::uc::{refusal, success};
-use common::{live, live_with_controls};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
+
+use crate::common::by_hand::{SHARED, one_guest};
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{refusal, success};
+use crate::common::{live, live_with_controls};
 
 /// Returns `true` if a socket can choose the congestion control `name`.
 fn can_be_chosen(name: &str) -> bool {

@@ -1,14 +1,13 @@
 //! `uc status` names the program that hides a port's packets from ours.
 
-mod common;
-
-use common::agent::{ip, pair};
-use common::bench::release;
-use common::live_with;
-use common::sandbox::Sandbox;
-use common::uc::{outcome, success};
 use serde_json::Value;
 use uc_lab::netns::Namespace;
+
+use crate::common::agent::{ip, pair};
+use crate::common::bench::release;
+use crate::common::live_with;
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{outcome, success};
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "tc"];
 /// A filter of classic BPF that matches all packets; without an action its verdict is `TC_ACT_OK`.

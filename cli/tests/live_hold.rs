@@ -1,22 +1,21 @@
 //! `uc hold`: packets of held connections go through a process, and connections go on without it.
 
-mod common;
-
 use std::thread;
 use std::time::Duration;
 
-use common::bench::tcp_counter;
-use common::ends::{listen, open, receive, send};
-use common::held::{Held, count};
-use common::kills::{Kills, seed};
-use common::routed::{Routed, ip};
-use common::sandbox::Sandbox;
-use common::transfer::{End, Transfer, pace};
-use common::uc::{refusal, success};
-use common::{by_hand, live_with};
 use nix::sys::signal::Signal;
 use uc_live::in_peace;
 use uc_net::random::Stream;
+
+use crate::common::bench::tcp_counter;
+use crate::common::ends::{listen, open, receive, send};
+use crate::common::held::{Held, count};
+use crate::common::kills::{Kills, seed};
+use crate::common::routed::{Routed, ip};
+use crate::common::sandbox::Sandbox;
+use crate::common::transfer::{End, Transfer, pace};
+use crate::common::uc::{refusal, success};
+use crate::common::{by_hand, live_with};
 
 /// Programs that the tests run.
 const TOOLS: [&str; 2] = ["ip", "nft"];
@@ -133,7 +132,7 @@ fn live_transfers_go_on_when_the_process_is_killed_and_nothing_is_left() {
     }
     let (net, sandbox) = network();
     let pins = sandbox.pins();
-    let mut kills = Kills::of("live_hold", TIMES);
+    let mut kills = Kills::of(TIMES);
     while let Some(kill) = kills.another() {
         let held = Held::start(&net, &sandbox, &BOTH);
         let both = transfers(&net, kill.number as u16);

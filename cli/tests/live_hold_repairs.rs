@@ -1,25 +1,24 @@
 //! `uc hold` repairs the losses of guests' data, and spreads their ACKs.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use common::bench::tcp_counter;
-use common::ends::{listen, open, receive, send};
-use common::held::{Held, acks_to, count};
-use common::lost::{
+use uc_lab::pattern::Pattern;
+use uc_live::in_peace;
+
+use crate::common::bench::tcp_counter;
+use crate::common::ends::{listen, open, receive, send};
+use crate::common::held::{Held, acks_to, count};
+use crate::common::lost::{
     CONNECTIONS, PACKET_BYTES, SEGMENTS, lose_full_packets, lose_nothing, lose_the_next_window,
     send_singly,
 };
-use common::routed::{Routed, ip};
-use common::sandbox::Sandbox;
-use common::uc::success;
-use common::{by_hand, live_with};
-use uc_lab::pattern::Pattern;
-use uc_live::in_peace;
+use crate::common::routed::{Routed, ip};
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::success;
+use crate::common::{by_hand, live_with};
 
 /// Programs that the tests run.
 const TOOLS: [&str; 2] = ["ip", "nft"];

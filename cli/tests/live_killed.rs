@@ -1,19 +1,18 @@
 //! Processes that attach are killed, or race: nothing breaks, and the next command repairs what
 //! they left.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::bench::build;
-use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
-use common::kills::Kills;
-use common::sandbox::Sandbox;
-use common::uc::{outcome, success};
-use common::{STACKS, experiment, guest, live_with};
 use uc_port::{AttachVia, Programs};
+
+use crate::common::bench::build;
+use crate::common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
+use crate::common::kills::Kills;
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{outcome, success};
+use crate::common::{STACKS, experiment, guest, live_with};
 
 /// Kills of an attach through each kind of hook, unless `UC_KILLS` is given.
 const KILLS: u64 = 12;
@@ -25,7 +24,7 @@ fn killed_while_it_attaches(via: &str) {
     let sandbox = Sandbox::new();
     let hosts = &lab.wiring.hosts;
     let transfer = start(&plan, &lab, 0);
-    let mut kills = Kills::of("live_killed", KILLS);
+    let mut kills = Kills::of(KILLS);
     while let Some(kill) = kills.another() {
         let mut command = sandbox.uc(hosts, &["attach", PORT, "--via", via]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -179,7 +178,7 @@ fn killed_with_unpinned_links(via: &str) {
     let mut command = lab.wiring.hosts.command(std::env::current_exe().unwrap());
     command.args([
         "--exact",
-        "a_process_that_holds_the_links",
+        "live_killed::a_process_that_holds_the_links",
         "--ignored",
         "--nocapture",
     ]);

@@ -1,14 +1,12 @@
 //! What other users of the host, or an operator's mistake, can't do to the service.
 
-mod common;
-
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use common::agent::{Installation, POLICY, installation, ip, pair};
-use common::live_with;
-use common::uc::{AS_NOBODY, outcome, refusal, success};
+use crate::common::agent::{Installation, POLICY, installation, ip, pair};
+use crate::common::live_with;
+use crate::common::uc::{AS_NOBODY, outcome, refusal, success};
 
 const TOOLS: [&str; 6] = ["unshare", "nsenter", "mount", "ip", "flock", "setpriv"];
 

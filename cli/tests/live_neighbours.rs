@@ -1,17 +1,16 @@
 //! Two guests of one host behind two translated ports: every segment passes two programs.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::bench::{Translation, build, complete_checksums};
-use common::capture::{ACK, AE, CWR, Capture, ECE, SYN, Segment, segments};
-use common::frames::assert_only_editable_fields_differ;
-use common::rules::{assert_rfc3168, sent_again};
-use common::transfer::{End, Transfer};
-use common::{AMPLE, STACKS, experiment, guest, live_with};
 use uc_core::Reason;
+
+use crate::common::bench::{Translation, build, complete_checksums};
+use crate::common::capture::{ACK, AE, CWR, Capture, ECE, SYN, Segment, segments};
+use crate::common::frames::assert_only_editable_fields_differ;
+use crate::common::rules::{assert_rfc3168, sent_again};
+use crate::common::transfer::{End, Transfer};
+use crate::common::{AMPLE, STACKS, experiment, guest, live_with};
 
 /// A network in which nothing between two guests of one host limits them.
 const PACE_BYTES_PER_SECOND: u32 = 4_000_000;

@@ -1,16 +1,15 @@
 //! Super-segments and partial checksums of a guest with offloads.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::bench::{Translation, build, tcp_counter};
-use common::transfer::{End, Transfer};
-use common::{STACKS, experiment, guest, live};
 use uc_core::Reason;
 use uc_lab::netns::Namespace;
 use uc_live::in_peace;
+
+use crate::common::bench::{Translation, build, tcp_counter};
+use crate::common::transfer::{End, Transfer};
+use crate::common::{STACKS, experiment, guest, live};
 
 const FAST: &str = "rate = \"150Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"250us\"\noffload = true\n\
      queue = { kind = \"threshold\", limit = \"1MB\", mark = \"100kB\" }";

@@ -1,7 +1,5 @@
 //! The Debian package: its content, its service's capabilities, and that they suffice.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
@@ -10,16 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use common::agent::ip;
-use common::bench::wait_until;
-use common::confined::confined_child;
-use common::live_with;
-use common::process::Process;
-use common::sandbox::Sandbox;
-use common::seccomp::Filter;
-use common::uc::{outcome, success};
 use uc_client::Client;
 use uc_lab::netns::Namespace;
+use uc_live::seccomp::Filter;
+
+use crate::common::agent::ip;
+use crate::common::bench::wait_until;
+use crate::common::confined::confined_child;
+use crate::common::live_with;
+use crate::common::process::Process;
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{outcome, success};
 
 const TOOLS: [&str; 5] = ["dpkg-deb", "strip", "setpriv", "ip", "unshare"];
 

@@ -1,13 +1,12 @@
 //! One flow alone on the paper's bottleneck: a legacy guest loses packets, a translated one none.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use common::{RED1, experiment, guest, live};
 use uc_experiment::RunRecord;
 use uc_lab::{LivePorts, Repetition, run_case};
 use uc_live::in_peace;
+
+use crate::common::{RED1, experiment, guest, live};
 
 const SEED: u64 = 11;
 /// Number of concurrent runs: more would be delayed on two CPUs.

@@ -1,20 +1,19 @@
 //! Packets that must not be translated leave a translated port unmodified, byte for byte, and are
 //! counted under their reason.
 
-mod common;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use common::bench::{Translation, build, complete_checksums, reason};
-use common::capture::Capture;
-use common::frames::{frames, ip, occurrences};
-use common::transfer::{End, Transfer};
-use common::{AMPLE, STACKS, experiment, guest, live, live_with};
 use uc_core::Reason;
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
+
+use crate::common::bench::{Translation, build, complete_checksums, reason};
+use crate::common::capture::Capture;
+use crate::common::frames::{frames, ip, occurrences};
+use crate::common::transfer::{End, Transfer};
+use crate::common::{AMPLE, STACKS, experiment, guest, live, live_with};
 
 const UDP: u8 = 17;
 const ICMP: u8 = 1;

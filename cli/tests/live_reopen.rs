@@ -1,21 +1,20 @@
 //! A SYN into a live flow, between real kernels: an unanswered one ends no translation, and the
 //! answer to one starts a new translated connection on the same TCP ports.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use common::bench::{Translation, build, frame_socket};
-use common::transfer::{End, Transfer, connection};
-use common::{RED1, STACKS, experiment, guest, live};
 use etherparse::PacketBuilder;
 use nix::sys::socket::{MsgFlags, send};
 use uc_core::{Flow, Policy, Reason, consts};
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::{Translation, build, frame_socket};
+use crate::common::transfer::{End, Transfer, connection};
+use crate::common::{RED1, STACKS, experiment, guest, live};
 
 const GUEST_PORT: u16 = 40_000;
 const REMOTE_PORT: u16 = 5001;

@@ -1,12 +1,11 @@
 //! A rule has one number, wherever it is shown: in the file, for a flow, in the flow's history.
 
-mod common;
-
-use common::agent::Installation;
-use common::by_hand::{PORT, TOOLS, go_on, one_guest, start};
-use common::uc::{Outcome, outcome, success};
-use common::{RED1, live_with};
 use serde_json::Value;
+
+use crate::common::agent::Installation;
+use crate::common::by_hand::{PORT, TOOLS, go_on, one_guest, start};
+use crate::common::uc::{Outcome, outcome, success};
+use crate::common::{RED1, live_with};
 
 /// A policy whose second rule is for flows to other hosts' TCP ports.
 fn policy(law: &str) -> String {

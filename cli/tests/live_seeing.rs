@@ -1,19 +1,18 @@
 //! What `uc status`, `uc flows`, `uc explain` and `uc top` show of real flows.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::bench::wait_until;
-use common::by_hand::{PORT, TOOLS, flows, go_on, one_guest, packets, start};
-use common::process::Process;
-use common::sandbox::Sandbox;
-use common::uc::{outcome, success};
-use common::{RED1, live_with};
 use serde_json::Value;
 use uc_lab::Lab;
+
+use crate::common::bench::wait_until;
+use crate::common::by_hand::{PORT, TOOLS, flows, go_on, one_guest, packets, start};
+use crate::common::process::Process;
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{outcome, success};
+use crate::common::{RED1, live_with};
 
 /// Runs a command with --json. Returns its exit status and the object, whatever the status.
 fn json(sandbox: &Sandbox, lab: &Lab, arguments: &[&str]) -> (Option<i32>, Value) {

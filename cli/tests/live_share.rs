@@ -2,20 +2,19 @@
 //! of the same host, three of them, by TCP port, with a third of the others' weight. The guests'
 //! TCP is Linux's Reno.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::bench::build;
-use common::by_hand::{TOOLS, flows, go_on};
-use common::sandbox::Sandbox;
-use common::transfer::{End, Transfer};
-use common::uc::{refusal, success};
-use common::{experiment, guest, live_with};
 use serde_json::Value;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::build;
+use crate::common::by_hand::{TOOLS, flows, go_on};
+use crate::common::sandbox::Sandbox;
+use crate::common::transfer::{End, Transfer};
+use crate::common::uc::{refusal, success};
+use crate::common::{experiment, guest, live_with};
 
 /// The bandwidth–delay product is 100 kB; the queue holds the rest of the windows.
 const HOST: &str = "rate = \"20Mbit\"\naccess_rate = \"80Mbit\"\ndelay = \"10ms\"\n\

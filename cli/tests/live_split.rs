@@ -1,24 +1,23 @@
 //! `uc split`: bytes, ends and resets of split connections pass as on one connection.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use common::bench::{raw_socket, wait_until};
-use common::by_hand;
-use common::ends::{PATIENCE, is_reset, listen, open, receive, reset, send};
-use common::routed::{Routed, ip, path};
-use common::sandbox::Sandbox;
-use common::transfer::{End, Transfer};
-use common::uc::success;
-use common::{live_with, live_with_controls};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, bind, connect, setsockopt, sockopt};
 use uc_guest::Dctcp;
 use uc_lab::pattern::Pattern;
+
+use crate::common::bench::{raw_socket, wait_until};
+use crate::common::by_hand;
+use crate::common::ends::{PATIENCE, is_reset, listen, open, receive, reset, send};
+use crate::common::routed::{Routed, ip, path};
+use crate::common::sandbox::Sandbox;
+use crate::common::transfer::{End, Transfer};
+use crate::common::uc::success;
+use crate::common::{live_with, live_with_controls};
 
 const TOOLS: [&str; 2] = ["ip", "nft"];
 #[test]

@@ -1,8 +1,6 @@
 //! Figures of docs/split.md: goodput over a lossy path and over two paths, and memory of 10,000
 //! connections. What a stream without loss costs is measured by `make bench`.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use common::bench::raw_socket;
-use common::ends::reset;
-use common::live_with;
-use common::routed::{Routed, ip, path};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{Backlog, SockaddrStorage, bind, connect, listen, setsockopt, sockopt};
 use uc_lab::netns::Namespace;
 use uc_live::in_peace;
+
+use crate::common::bench::raw_socket;
+use crate::common::ends::reset;
+use crate::common::live_with;
+use crate::common::routed::{Routed, ip, path};
 
 const TOOLS: [&str; 2] = ["ip", "nft"];
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -1,16 +1,14 @@
 //! `uc split --inbound`: connections that others open to a guest are split, too.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use common::bench::wait_until;
-use common::ends::{PATIENCE, is_reset, listen, open, receive, reset, send};
-use common::live_with;
-use common::routed::{Routed, path};
-use common::uc::success;
+use crate::common::bench::wait_until;
+use crate::common::ends::{PATIENCE, is_reset, listen, open, receive, reset, send};
+use crate::common::live_with;
+use crate::common::routed::{Routed, path};
+use crate::common::uc::success;
 
 #[test]
 fn live_connections_to_guests_pass_bytes_and_ends_under_loss() {

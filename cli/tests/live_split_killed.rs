@@ -1,19 +1,17 @@
 //! `uc split` is killed at random moments: split connections are reset within a second, and others of
 //! the guest go on.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use common::bench::wait_until;
-use common::ends::reset;
-use common::kills::Kills;
-use common::live_with;
-use common::routed::{Routed, path};
-use common::transfer::{End, Transfer};
+use crate::common::bench::wait_until;
+use crate::common::ends::reset;
+use crate::common::kills::Kills;
+use crate::common::live_with;
+use crate::common::routed::{Routed, path};
+use crate::common::transfer::{End, Transfer};
 
 /// Kills of the process, unless `UC_KILLS` is given.
 const KILLS: u64 = 50;
@@ -48,7 +46,7 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
     if !live_with(&["ip", "nft"]) {
         return;
     }
-    let mut kills = Kills::of("live_split_killed", KILLS);
+    let mut kills = Kills::of(KILLS);
     let net = Routed::build(&[Some(path(100, 1, 0))], 1);
     let light = Transfer::start(
         End {

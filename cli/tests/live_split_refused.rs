@@ -1,16 +1,14 @@
 //! `uc split` refuses in words where it can't work, and leaves nothing then.
 
-mod common;
-
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use common::ends::{listen, open, receive, send};
-use common::live_with;
-use common::process::Process;
-use common::routed::{Routed, ip};
-use common::uc::{AS_NOBODY, for_everybody, refusal, success};
+use crate::common::ends::{listen, open, receive, send};
+use crate::common::live_with;
+use crate::common::process::Process;
+use crate::common::routed::{Routed, ip};
+use crate::common::uc::{AS_NOBODY, for_everybody, refusal, success};
 
 const NOBODY: u32 = 65_534;
 

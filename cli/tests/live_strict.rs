@@ -1,19 +1,18 @@
 //! Strict mode between real kernels: Multipath TCP and Accurate ECN fall back and are translated, a
 //! guest's forged handshakes let its flow go on, and fragments of TCP do not leave.
 
-mod common;
-
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use common::bench::{Translation, build, frame_socket, reason, wait_until};
-use common::transfer::{End, Transfer};
-use common::{RED1, STACKS, experiment, guest, live};
 use etherparse::PacketBuilder;
 use nix::sys::socket::{MsgFlags, send};
 use uc_core::{Flow, Policy, Reason, consts};
 use uc_lab::{Lab, Plan};
+
+use crate::common::bench::{Translation, build, frame_socket, reason, wait_until};
+use crate::common::transfer::{End, Transfer};
+use crate::common::{RED1, STACKS, experiment, guest, live};
 
 const GUEST_PORT: u16 = 40_000;
 const REMOTE_PORT: u16 = 5001;

@@ -1,14 +1,12 @@
 //! The package's services under a systemd of their own: what only systemd does to them, such as their
 //! mounts and all their filters of system calls, leaves them able to work, and to do nothing else.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::live_with;
-use common::process::Process;
+use crate::common::live_with;
+use crate::common::process::Process;
 
 const TOOLS: [&str; 8] = [
     "systemd",

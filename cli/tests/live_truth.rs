@@ -1,17 +1,16 @@
 //! `uc flows --truth`: the kernel's values of a container's socket are those of its own TCP_INFO, and
 //! stand beside the shadow's.
 
-mod common;
-
 use std::net::SocketAddr;
 
-use common::by_hand::{PORT, TOOLS, one_guest};
-use common::process::Process;
-use common::sandbox::Sandbox;
-use common::truth::{assert_truth, info, rested};
-use common::uc::success;
-use common::{DROPS, live_with};
 use serde_json::Value;
+
+use crate::common::by_hand::{PORT, TOOLS, one_guest};
+use crate::common::process::Process;
+use crate::common::sandbox::Sandbox;
+use crate::common::truth::{assert_truth, info, rested};
+use crate::common::uc::success;
+use crate::common::{DROPS, live_with};
 
 fn kernels_values_under(law: &str) {
     let (plan, lab) = one_guest(DROPS);

@@ -1,17 +1,16 @@
 //! `uc tune`: new connections of a control group have its settings, others are untouched, and nothing
 //! is left behind.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::by_hand::TOOLS;
-use common::live_with;
-use common::sandbox::Sandbox;
-use common::tuned::{Group, assert_tuning_holds, can_be_tuned, namespace};
-use common::uc::{refusal, success};
 use nix::sys::statfs::statfs;
+
+use crate::common::by_hand::TOOLS;
+use crate::common::live_with;
+use crate::common::sandbox::Sandbox;
+use crate::common::tuned::{Group, assert_tuning_holds, can_be_tuned, namespace};
+use crate::common::uc::{refusal, success};
 
 #[test]
 fn live_tuned_connections_have_the_settings_and_others_are_untouched() {

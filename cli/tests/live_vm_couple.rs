@@ -1,15 +1,11 @@
 //! ctrlTCP's figure 3 between two VMs, 10 Mbit/s and 100 ms: each couples its own connections in
 //! its own kernel, and the host couples the VMs over their virtio-serial ports.
 
-mod common;
-
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{experiment, guest, live_vm};
 use uc_couple::host::Policy;
 use uc_couple::seat::{GuestSetup, Place};
 use uc_couple::serve::{Event, Server};
@@ -17,6 +13,9 @@ use uc_experiment::{FlowSample, RunRecord};
 use uc_lab::NoPorts;
 use uc_vm::message::Request;
 use uc_vm::{Machine, Machines, Templates, VmError};
+
+use crate::common::uc::inside;
+use crate::common::{experiment, guest, live_vm};
 
 const SECONDS: u32 = 36;
 /// Start of the measurement: both have left slow start, and the group has found its window.
@@ -74,7 +73,7 @@ fn run(templates: &Templates, weights: [u8; 2]) -> (RunRecord, Vec<String>) {
         let mut machines = Machines::new(templates)
             .prepared_by(&mut prepare)
             .with_sockets_in(folder.path().to_owned());
-        let record = common::try_run(&mut machines, &experiment, &mut NoPorts);
+        let record = crate::common::try_run(&mut machines, &experiment, &mut NoPorts);
         ended.store(true, Ordering::Relaxed);
         record.unwrap()
     });
@@ -105,7 +104,7 @@ fn live_vm_two_machines_share_by_the_host_s_weights_whatever_their_flows() {
     // In one kernel, or in two uncoupled ones, they would be equal: only the host can make it three
     // to one.
     let weights = [3, 1];
-    let templates = Templates::new(Path::new(env!("CARGO_BIN_EXE_uc")).to_owned());
+    let templates = Templates::new(inside());
     let (record, events) = run(&templates, weights);
     let [one, many] = ["one", "many"].map(|name| seen(&record, name));
     let (windows, goodput) = (one.0 / many.0, one.1 / many.1);

@@ -1,16 +1,14 @@
 //! A single VM: it boots, executes requests, and ends with the process that created it.
 
-mod common;
-
-use std::path::Path;
 use std::time::Duration;
 
-use common::live_vm;
 use uc_vm::message::Request;
 use uc_vm::{Links, Template, VmError};
 
+use crate::common::live_vm;
+use crate::common::uc::inside;
+
 /// Programs inside a guest, and the program that runs them.
-const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout of a command in the guest: more than any takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -20,7 +18,7 @@ fn live_vm_guests_of_debians_kernels_boot_and_run_this_very_program() {
         return;
     }
     for series in ["6.1", "6.12"] {
-        let template = Template::boot(series, Path::new(UC), false).unwrap();
+        let template = Template::boot(series, &inside(), false).unwrap();
         println!("{series}: {}", template.accel().name());
         let mut machine = template.machine("a guest", Links::default()).unwrap();
         let version = machine.run(&["/bin/uc", "--version"], LIMIT).unwrap();

@@ -1,17 +1,15 @@
 //! Ports, starts and congestion controls in real guests with older or newer kernels than this
 //! machine's, which test those kernels' verifiers and hooks.
 
-mod common;
-mod inside;
-
-use common::live_vm;
-use inside::site::Site;
-use inside::{guests, ports, starts, timed};
 use uc_vm::series::CHECKED_SERIES;
+
+use crate::common::live_vm;
+use crate::inside::site::Site;
+use crate::inside::{guests, ports, starts, timed};
 
 fn everything_in(series: &str) {
     if live_vm(&[series]) {
-        inside::run_in(series, "everything_inside_a_guest");
+        crate::inside::run_in(series, "live_vm_ports::everything_inside_a_guest");
     }
 }
 
@@ -48,7 +46,7 @@ fn live_vm_ports_starts_and_congestion_controls_harm_no_kernel_with_kasan_and_lo
 #[test]
 #[ignore = "is run in a guest by the tests with kernels' numbers in their names"]
 fn everything_inside_a_guest() {
-    inside::at_home();
+    crate::inside::at_home();
     let site = Site::build(5);
     let mut running = ports::Running::new(&site);
     timed("all by hand", || ports::attach_by_hand(&mut running));

@@ -1,16 +1,15 @@
 //! PVTCP in a guest's own kernel: guest/pvtcp is built against Debian's headers, loaded into a VM
 //! whose CPU is taken away for 60 of every 90 ms, and its timeouts are counted.
 
-mod common;
-
-use std::path::Path;
 use std::time::Duration;
 
-use common::pvtcp::{KERNELS, SAMPLES, SERIES, UC, build, can_run, insert, read, remove, store};
-use common::{experiment, guest, live_vm};
 use uc_experiment::RunRecord;
 use uc_vm::series::CHECKED_SERIES;
 use uc_vm::{Links, Machine, Machines, Template, Templates};
+
+use crate::common::pvtcp::{KERNELS, SAMPLES, SERIES, build, can_run, insert, read, remove, store};
+use crate::common::uc::inside;
+use crate::common::{experiment, guest, live_vm};
 
 const STATS: &str = "/sys/module/uc_pvtcp/parameters/stats";
 const SECONDS: u32 = 9;
@@ -71,7 +70,7 @@ fn run_on(
     let mut machines = Machines::new(templates)
         .apart_for(&experiment.cases[0])
         .prepared_by(&mut prepare);
-    let record = common::run(&mut machines, &experiment);
+    let record = crate::common::run(&mut machines, &experiment);
     println!(
         "{more} {:?}: {:?}",
         module.map(|(_, text)| text),
@@ -90,7 +89,7 @@ fn live_vm_pvtcp_prevents_most_timeouts_after_stalls() {
 
 fn has_few_timeouts(series: &str) {
     let module = build(series, SAMPLES);
-    let templates = Templates::new(UC.into());
+    let templates = Templates::new(inside());
     let without = run_on(series, &templates, STALLED, None);
     let with = run_on(series, &templates, STALLED, Some((&module, "")));
     let count = |record: &RunRecord, what: &str| record.counters[what];
@@ -132,7 +131,7 @@ fn live_vm_the_module_harms_no_kernel_with_kasan_and_lockdep() {
     }
     let module = build(CHECKED_SERIES, SAMPLES);
     for (processors, filter) in [(1, "srtt"), (1, "flight"), (2, "skip")] {
-        let templates = Templates::new(UC.into()).with_processors(processors);
+        let templates = Templates::new(inside()).with_processors(processors);
         let parameters = format!("tlp=1 filter={filter}");
         let module = Some((module.as_slice(), parameters.as_str()));
         let record = run_on(CHECKED_SERIES, &templates, STALLED_FOR_LONG, module);
@@ -154,7 +153,7 @@ fn live_vm_on_two_cpus_pvtcp_defers_timeouts_after_stalls_only() {
         return;
     }
     let module = build(SERIES, SAMPLES);
-    let templates = Templates::new(UC.into()).with_processors(2);
+    let templates = Templates::new(inside()).with_processors(2);
     let count = |record: &RunRecord, what: &str| record.counters[what];
     // The deferred timeouts are missing, but not all: a timer of the running CPU fires while the
     // other holds the ACK. So the module must do no harm. Timeouts come in bursts: among runs of
@@ -193,7 +192,7 @@ fn live_vm_the_module_loads_unloads_and_counts_no_idle_time_as_a_stall() {
 
 fn comes_and_goes(series: &str) {
     let module = build(series, SAMPLES);
-    let template = Template::boot(series, Path::new(UC), false).unwrap();
+    let template = Template::boot(series, &inside(), false).unwrap();
     let mut machine = template.machine("a guest", Links::default()).unwrap();
     store(&mut machine, &module).unwrap();
     let parameters = [
@@ -242,7 +241,7 @@ fn live_vm_the_module_refuses_with_a_message_and_leaves_nothing_hooked() {
 
 fn refuses(series: &str) {
     let [module, lost] = [SAMPLES, "tcp_ack_no_such_thing"].map(|name| build(series, name));
-    let template = Template::boot(series, Path::new(UC), false).unwrap();
+    let template = Template::boot(series, &inside(), false).unwrap();
     let mut machine = template.machine("a guest", Links::default()).unwrap();
     store(&mut machine, &lost).unwrap();
     let error = machine.order(&insert("")).unwrap_err().to_string();

@@ -1,15 +1,14 @@
 //! PVTCP without a module in the guest's kernel: a minimum RTO that follows the stalls, loaded by
 //! `uc guest load pvtcp`, compared with guests whose minimum RTO is fixed, small or 200 ms.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{experiment, guest, live_vm};
 use uc_experiment::RunRecord;
 use uc_vm::{Machine, Machines, Templates};
 
-const UC: &str = env!("CARGO_BIN_EXE_uc");
+use crate::common::uc::inside;
+use crate::common::{experiment, guest, live_vm};
+
 const SECONDS: u32 = 12;
 const NETWORK: &str = "rate = \"100Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"64kB\" }";
@@ -67,7 +66,7 @@ impl Run<'_> {
             Ok(())
         };
         let mut machines = Machines::new(self.templates).prepared_by(&mut prepare);
-        let record = common::run(&mut machines, &experiment);
+        let record = crate::common::run(&mut machines, &experiment);
         let delivered = record.flows[0].samples.last().map(|s| s.delivered_bytes);
         println!(
             "{} {more} {rto_min} by BPF {loaded}: median timeout {} us, {delivered:?} bytes: {:?}",
@@ -98,7 +97,7 @@ fn live_vm_minimum_rto_by_bpf_is_small_and_grows_beyond_the_stalls() {
     if !live_vm(&[series.as_str()]) {
         return;
     }
-    let templates = Templates::new(UC.into());
+    let templates = Templates::new(inside());
     let run = Run {
         series: &series,
         templates: &templates,
@@ -125,7 +124,7 @@ fn live_vm_unloading_removes_the_minimum_rto_programs() {
     if !live_vm(&["6.1"]) {
         return;
     }
-    let template = uc_vm::Template::boot("6.1", UC.as_ref(), false).unwrap();
+    let template = uc_vm::Template::boot("6.1", &inside(), false).unwrap();
     let mut machine = template
         .machine("a guest", uc_vm::Links::default())
         .unwrap();

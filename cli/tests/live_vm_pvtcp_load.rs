@@ -1,18 +1,12 @@
 //! PVTCP in VMs of whole experiments, by the key `pvtcp`; and its module loaded and unloaded during
 //! transfers.
 
-mod common;
-
 use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::pvtcp::{KERNELS, SAMPLES, SERIES, UC, build, can_run, insert, remove, store};
-use common::uc::{assert_refusal, folder_with, outcome};
-use common::{experiment, guest, live_vm};
 use uc_lab::load::GoOn;
 use uc_lab::wiring::Ends;
 use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception};
@@ -21,6 +15,10 @@ use uc_vm::machine::PATIENCE;
 use uc_vm::message::{Answer, FlowEvent, Order, Request};
 use uc_vm::series::CHECKED_SERIES;
 use uc_vm::{Links, Machine, Shape, Template};
+
+use crate::common::pvtcp::{KERNELS, SAMPLES, SERIES, build, can_run, insert, remove, store};
+use crate::common::uc::{assert_refusal, bench, folder_with, inside, outcome};
+use crate::common::{experiment, guest, live_vm};
 
 /// Maximum number of cycles of loading and unloading.
 const CYCLES: usize = 100;
@@ -170,7 +168,7 @@ fn come_and_go(series: &str, module: &[u8], processors: u8) {
         in_turn: true,
         ..Shape::narrow(false)
     };
-    let template = Template::boot_wide(series, Path::new(UC), shape, &|| Ok(())).unwrap();
+    let template = Template::boot_wide(series, &inside(), shape, &|| Ok(())).unwrap();
     let stack = "[stack.tcp]\ncongestion_control = \"reno\"\nrto_min = \"1ms\"";
     let experiment = experiment(5, NETWORK, &guest("one", "tcp", ""), stack);
     let mut home = Cycles {
@@ -179,7 +177,7 @@ fn come_and_go(series: &str, module: &[u8], processors: u8) {
         done: Cell::new(0),
         delivered_bytes: Cell::new(0),
     };
-    let ended = common::try_run(&mut home, &experiment, &mut NoPorts);
+    let ended = crate::common::try_run(&mut home, &experiment, &mut NoPorts);
     let (delivered_bytes, done) = (home.delivered_bytes.get(), home.done.get());
     println!("{series}, {processors} processors: {done} times, {delivered_bytes} bytes meanwhile");
     assert!(matches!(ended, Err(LabError::Cancelled)), "{ended:?}");
@@ -229,7 +227,7 @@ fn live_vm_pvtcp_loads_its_module_or_names_the_command_that_builds_it() {
     }
     let folder = folder_with(STALLED);
     let run = || {
-        let mut command = Command::new(UC);
+        let mut command = Command::new(bench());
         command.current_dir(folder.path());
         command.env("XDG_CACHE_HOME", cache.path());
         command.args([

@@ -2,16 +2,16 @@
 //! cgroup's quota), and the guest always computes. PVTCP's verdict must not depend on what stalls
 //! the guest.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::pvtcp::{SAMPLES, SERIES, UC, build, can_run, insert, store};
-use common::{experiment, guest};
 use uc_experiment::RunRecord;
 use uc_vm::message::Request;
 use uc_vm::{Machine, Machines, Templates};
+
+use crate::common::pvtcp::{SAMPLES, SERIES, build, can_run, insert, store};
+use crate::common::uc::inside;
+use crate::common::{experiment, guest};
 
 const SECONDS: u32 = 9;
 const QUOTA_US: u32 = 30_000;
@@ -89,7 +89,7 @@ fn run(templates: &Templates, quota: &Quota, module: Option<&[u8]>) -> RunRecord
             store(machine, module)?;
             machine.order(&insert(""))?;
         }
-        let busy = ["/bin/uc", "verify", "--cases", "100000000"];
+        let busy = ["/bin/uc-bench", "verify", "--cases", "100000000"];
         machine.order(&Request::Start {
             arguments: busy.map(str::to_owned).to_vec(),
         })?;
@@ -97,7 +97,7 @@ fn run(templates: &Templates, quota: &Quota, module: Option<&[u8]>) -> RunRecord
         Ok(())
     };
     let mut machines = Machines::new(templates).prepared_by(&mut prepare);
-    common::run(&mut machines, &experiment)
+    crate::common::run(&mut machines, &experiment)
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn live_vm_pvtcp_prevents_timeouts_after_quota_stalls_as_after_freezes() {
         }
     };
     let module = build(SERIES, SAMPLES);
-    let templates = Templates::new(UC.into());
+    let templates = Templates::new(inside());
     let mut runs = [None, Some(&module[..])].map(|module| {
         let before = quota.stops();
         let record = run(&templates, &quota, module);

@@ -1,15 +1,13 @@
 //! The watch programs on older kernels than this machine's: their verifiers accept them.
 
-mod common;
-
-use std::path::Path;
 use std::time::Duration;
 
-use common::live_vm;
 use uc_vm::{Links, Template};
 
+use crate::common::live_vm;
+use crate::common::uc::inside;
+
 /// Programs inside a guest, and the program that runs them.
-const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout of a command in the guest: more than any takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Time after which the watch is stopped, since it does not end by itself.
@@ -22,7 +20,7 @@ fn live_vm_the_watch_programs_load_in_5_10_and_6_1() {
         return;
     }
     for series in kernels {
-        let template = Template::boot(series, Path::new(UC), false).unwrap();
+        let template = Template::boot(series, &inside(), false).unwrap();
         let mut machine = template.machine("a guest", Links::default()).unwrap();
         let made = ["/bin/uc", "watch", "--make-key", "/tmp/key"];
         let made = machine.run(&made, LIMIT).unwrap();

@@ -1,23 +1,22 @@
 //! `uc watch` between real kernels: probes on the wire, handshakes that wait, windows that are set;
 //! and no effect of anything that a stranger sends.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::bench::{build, complete_checksums, raw_socket, tcp_counter, wait_until};
-use common::capture::{ACK, Capture, SYN, Segment, segments, tshark};
-use common::frames::{frames, ip};
-use common::uc::{refusal, success};
-use common::watcher::Watcher;
-use common::{STACKS, experiment, guest, live, live_with, transfer};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::{build, complete_checksums, raw_socket, tcp_counter, wait_until};
+use crate::common::capture::{ACK, Capture, SYN, Segment, segments, tshark};
+use crate::common::frames::{frames, ip};
+use crate::common::uc::{refusal, success};
+use crate::common::watcher::Watcher;
+use crate::common::{STACKS, experiment, guest, live, live_with, transfer};
 
 const TOOLS: [&str; 2] = ["tcpdump", "tshark"];
 const PORT: u16 = 5001;

@@ -1,12 +1,11 @@
 //! The start `watch` for sending servers: pages of a real web server (nginx), fetched by real
 //! clients, over both families.
 
-mod common;
-
-use common::{experiment, live_with, try_run};
 use uc_experiment::RunRecord;
 use uc_lab::{LivePorts, Namespaces};
 use uc_live::in_peace;
+
+use crate::common::{experiment, live_with, try_run};
 
 const GUESTS: u32 = 2;
 const FLOWS: u32 = 6;

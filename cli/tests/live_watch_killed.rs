@@ -3,19 +3,18 @@
 //! Unavoidable: if a keeper and its holder are killed within the same few milliseconds, the waiting
 //! handshakes are lost, and those guests' kernels retransmit their SYNs a second later.
 
-mod common;
-
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::bench::{build, tcp_counter};
-use common::kills::Kills;
-use common::watcher::{Seen, Watcher};
-use common::{STACKS, experiment, guest, live};
 use nix::sys::signal::{Signal, kill};
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::{build, tcp_counter};
+use crate::common::kills::Kills;
+use crate::common::watcher::{Seen, Watcher};
+use crate::common::{STACKS, experiment, guest, live};
 
 const PORT: u16 = 5001;
 /// Kills of a holder, unless `UC_KILLS` is given.
@@ -114,7 +113,7 @@ fn live_connections_survive_killed_holders_without_a_retransmitted_syn() {
         let (plan, lab) = lab();
         let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
         let stop = AtomicBool::new(false);
-        let mut kills = Kills::of("live_watch_killed", KILLS);
+        let mut kills = Kills::of(KILLS);
         let mut killed = 0;
         let made = std::thread::scope(|scope| {
             let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));

@@ -1,19 +1,18 @@
 //! Gaps between arrivals as a signal (HWatch §3.4) between real kernels: probes that wait behind a
 //! growing queue count as marked, though no switch marked them.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::bench::{build, complete_checksums, tcp_counter};
-use common::watcher::{Seen, Watcher};
-use common::{STACKS, experiment, guest, live};
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
+
+use crate::common::bench::{build, complete_checksums, tcp_counter};
+use crate::common::watcher::{Seen, Watcher};
+use crate::common::{STACKS, experiment, guest, live};
 
 const PORT: u16 = 5001;
 /// A queue without marks or losses, which holds a quarter of a second.

@@ -1,16 +1,15 @@
 //! The rate of turns where the kernel has no device that reports one: `uc watch` says so and goes on.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
 
-use common::bench::build;
-use common::{STACKS, experiment, guest, live, transfer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uc_lab::{Lab, Plan};
+
+use crate::common::bench::build;
+use crate::common::{STACKS, experiment, guest, live, transfer};
 
 const PORT: u16 = 5001;
 const NETWORK: &str = "rate = \"100Mbit\"\ndelay = \"2ms\"\n\

@@ -1,22 +1,21 @@
 //! A translated connection on both sides of its port, as tshark parses it: RFC 3168's rules toward
 //! the network, no ECN toward the guest, and every checksum valid.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::bench::{Translation, build, build_towards_guest, complete_checksums};
-use common::capture::{ACK, AE, CWR, Capture, ECE, FIN, RST, SYN, Segment, segments};
-use common::frames::assert_only_editable_fields_differ;
-use common::rules::{Sent, assert_rfc3168};
-use common::transfer::{End, Transfer};
-use common::{DROPS, RED1, STACKS, experiment, guest, live, live_with};
 use uc_core::{Policy, Reason, consts};
 use uc_lab::Plan;
 use uc_lab::wiring::Wiring;
 use uc_live::in_peace;
+
+use crate::common::bench::{Translation, build, build_towards_guest, complete_checksums};
+use crate::common::capture::{ACK, AE, CWR, Capture, ECE, FIN, RST, SYN, Segment, segments};
+use crate::common::frames::assert_only_editable_fields_differ;
+use crate::common::rules::{Sent, assert_rfc3168};
+use crate::common::transfer::{End, Transfer};
+use crate::common::{DROPS, RED1, STACKS, experiment, guest, live, live_with};
 
 const GUEST_PORT: u16 = 40_000;
 const SERVER_PORT: u16 = 5001;

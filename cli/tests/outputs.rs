@@ -1,12 +1,10 @@
 //! Failures of writing `uc`'s output: an error in one line, or silence if the reader has gone.
 
-mod common;
-
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 
-use common::uc::folder_with;
+use crate::common::uc::folder_with;
 
 const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = \"vnet*\"\n";
 

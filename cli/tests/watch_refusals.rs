@@ -1,12 +1,10 @@
 //! Refusals of `uc watch`: one line with the remedy, before it touches anything.
 
-mod common;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::uc::{outcome, refusal, success};
+use crate::common::uc::{outcome, refusal, success};
 
 fn watch(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));

@@ -2,23 +2,22 @@
 //! what the law does, natively and in the kernel: of ABE (RFC 8511) a mark takes 15 % of the window
 //! and a loss half of it.
 
-mod common;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use common::by_hand::TOOLS;
-use common::law_page::{blocks, repository};
-use common::live_with;
-use common::sandbox::Sandbox;
-use common::uc::{refusal, success};
 use etherparse::{PacketBuilder, TcpOptionElement};
 use uc_core::{Core, Edit, Flow, Law, Loaded, Policy, Reason, Segment, consts};
 use uc_lab::netns::Namespace;
 use uc_port::{Direction, PacketContext, ProgramObject, Programs};
+
+use crate::common::by_hand::TOOLS;
+use crate::common::law_page::{blocks, repository};
+use crate::common::live_with;
+use crate::common::sandbox::Sandbox;
+use crate::common::uc::{refusal, success};
 
 const MSS: u32 = 1_000;
 const ISS: u32 = 0xffff_f000; // wraps within a few segments

@@ -1,12 +1,11 @@
-//! Runs the real binary, and checks its answers.
+//! Runs real programs, and checks their answers.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
-
-use super::seccomp::Filter;
+use std::sync::{Mutex, PoisonError};
 
 /// Words before a command that remove all its capabilities.
 pub const AS_NOBODY: [&str; 7] = [
@@ -19,32 +18,47 @@ pub const AS_NOBODY: [&str; 7] = [
     "--",
 ];
 
-/// Path under which every user may run `uc`, though the build's folder may be closed: an open file of
-/// this process, which its children inherit.
+/// Returns the path of a program of this repository that the tests run: beside the folder of the test
+/// programs.
+///
+/// # Panics
+/// If it is not there; the message names the command that builds it.
+pub fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let folder = own.ancestors().nth(2).unwrap();
+    let path = folder.join(name);
+    let of = if name == "uc" { "uc-cli" } else { name };
+    assert!(path.is_file(), "no {}: cargo build -p {of}", path.display());
+    path
+}
+
+/// Returns a path under which every user may run the program, though the build's folder may be closed: an
+/// open file of this process, which its children inherit.
 ///
 /// A copy would be in danger: a child that another thread starts meanwhile holds it open for writing until
 /// it runs its own program, and the kernel runs no file that is open for writing (ETXTBSY).
-pub fn for_everybody() -> PathBuf {
-    static OPEN: OnceLock<OwnedFd> = OnceLock::new();
-    let open = OPEN.get_or_init(|| {
-        let file = File::open(env!("CARGO_BIN_EXE_uc")).unwrap();
+pub fn for_everybody(program: &Path) -> PathBuf {
+    static OPEN: Mutex<BTreeMap<PathBuf, OwnedFd>> = Mutex::new(BTreeMap::new());
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let open = open.entry(program.to_owned()).or_insert_with(|| {
+        let file = File::open(program).unwrap();
         // unlike `file`, a duplicate stays open in children
         nix::unistd::dup(&file).unwrap()
     });
     format!("/proc/self/fd/{}", open.as_raw_fd()).into()
 }
 
-/// Returns `uc` as a user without any capability, whoever runs the tests.
-pub fn uc_unprivileged() -> Command {
+/// Returns a command of the program for a user without any capability, whoever runs the tests.
+pub fn unprivileged(program: &Path) -> Command {
     if !nix::unistd::geteuid().is_root() {
-        return Command::new(env!("CARGO_BIN_EXE_uc"));
+        return Command::new(program);
     }
     let mut command = Command::new(AS_NOBODY[0]);
-    command.args(&AS_NOBODY[1..]).arg(for_everybody());
+    command.args(&AS_NOBODY[1..]).arg(for_everybody(program));
     command
 }
 
-/// Creates a folder with an experiment in it, in which every user may read and write.
+/// Creates a folder with the file `t.toml` in it, in which every user may read and write.
 pub fn folder_with(text: &str) -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
@@ -127,15 +141,13 @@ pub fn assert_refusal(outcome: &Outcome, parts: &[&str], text: &str) {
         outcome.stderr
     );
     let mut rest = outcome.stderr.as_str();
-    assert!(rest.starts_with("uc: "), "{text}: {rest}");
+    let is_ours = ["uc: ", "uc-bench: "]
+        .iter()
+        .any(|name| rest.starts_with(name));
+    assert!(is_ours, "{text}: {rest}");
     for part in parts {
         let at = rest.find(part);
         let at = at.unwrap_or_else(|| panic!("{text}: no {part:?} in {}", outcome.stderr));
         rest = &rest[at + part.len()..];
     }
-}
-
-/// Makes bpf(2) fail with ENOSYS in this process and its children, as on a kernel without it.
-pub fn without_bpf() -> Filter {
-    Filter::new(&[libc::SYS_bpf as u32], false, libc::ENOSYS)
 }

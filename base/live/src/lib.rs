@@ -6,8 +6,11 @@
 //! instead, so that skipped tests can't pass unnoticed. Tests that measure do so [`in_peace`].
 
 use std::fmt::Display;
+use std::path::PathBuf;
 
+pub mod command;
 mod peace;
+pub mod seccomp;
 
 pub use peace::{Machine, in_peace};
 
@@ -31,6 +34,23 @@ pub fn skip(need: impl Display) {
         "live tests are required here: {need}"
     );
     println!("SKIP(live): {need}");
+}
+
+/// Returns `true` if these programs are installed; else prints which is not.
+///
+/// # Panics
+/// If live tests are required.
+pub fn have(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| !is_on_path(program));
+    let missing = missing.map(|program| format!("`{program}` is not on PATH: install it"));
+    or_skip(missing.map_or(Ok(()), Err)).is_some()
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .any(|folder| folder.join(program).is_file())
 }
 
 fn are_required(variable: impl Fn(&str) -> Option<String>) -> bool {

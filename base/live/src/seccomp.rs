@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::process::Command;
 
-use super::uc::outcome;
+use crate::command::outcome;
 
 /// The numbers of this machine's system calls, by name.
 const NUMBERS: &str = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
@@ -148,4 +148,9 @@ fn expand(word: &str, groups: &BTreeMap<String, Vec<String>>, into: &mut BTreeSe
     for member in groups.get(word).unwrap_or_else(|| panic!("no set {word}")) {
         expand(member, groups, into);
     }
+}
+
+/// Makes bpf(2) fail with ENOSYS in this process and its children, as on a kernel without it.
+pub fn without_bpf() -> Filter {
+    Filter::new(&[libc::SYS_bpf as u32], false, libc::ENOSYS)
 }

@@ -9,7 +9,6 @@ use uc_net::random::Stream;
 /// Kills that a test makes one after the other, `UC_KILLS` or as many as usual. The moment of each depends on
 /// its seed alone: `UC_SEED`, 1 unless given, is the first kill's, and each next kill has the next seed.
 pub struct Kills {
-    program: &'static str,
     first: u64,
     end: u64,
     /// Seed of the last kill, and its moment.
@@ -24,12 +23,11 @@ pub struct Kill {
 }
 
 impl Kills {
-    /// Plans the kills of the running test. `program`: the test program; `usual`: how many without `UC_KILLS`.
-    pub fn of(program: &'static str, usual: u64) -> Self {
+    /// Plans the kills of the running test. `usual`: how many without `UC_KILLS`.
+    pub fn of(usual: u64) -> Self {
         let (first, kills) = (seed(), number("UC_KILLS", usual));
         println!("UC_SEED={first} UC_KILLS={kills}");
         Self {
-            program,
             first,
             end: first + kills,
             last: None,
@@ -74,10 +72,10 @@ impl Drop for Kills {
         let Some((seed, moment)) = self.last.filter(|_| thread::panicking()) else {
             return;
         };
-        let (number, program) = (seed - self.first, self.program);
+        let number = seed - self.first;
         let name = thread::current();
         eprintln!(
-            "kill {number}, after {moment:?}; UC_SEED={seed} UC_KILLS=1 cargo test -p uc-cli --test {program} {}",
+            "kill {number}, after {moment:?}; UC_SEED={seed} UC_KILLS=1 cargo test -p uc-cli {}",
             name.name().unwrap_or("live_")
         );
     }

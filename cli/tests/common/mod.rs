@@ -3,7 +3,6 @@
 
 pub mod agent;
 pub mod bench;
-pub mod browser;
 pub mod by_hand;
 pub mod capture;
 pub mod confined;
@@ -21,14 +20,12 @@ pub mod pvtcp;
 pub mod routed;
 pub mod rules;
 pub mod sandbox;
-pub mod seccomp;
 pub mod transfer;
 pub mod truth;
 pub mod tuned;
 pub mod uc;
 pub mod watcher;
 
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use uc_experiment::{Experiment, RunRecord};
@@ -56,14 +53,7 @@ pub fn live() -> bool {
 
 /// Returns `true` if this machine can run live tests that also run these programs.
 pub fn live_with(programs: &[&str]) -> bool {
-    live() && have(programs)
-}
-
-/// Returns `true` if these programs are installed; else prints which is not.
-pub fn have(programs: &[&str]) -> bool {
-    let missing = programs.iter().find(|program| !is_on_path(program));
-    let missing = missing.map(|program| format!("`{program}` is not on PATH: install it"));
-    uc_live::or_skip(missing.map_or(Ok(()), Err)).is_some()
+    live() && uc_live::have(programs)
 }
 
 /// Returns `true` if this machine can run live tests whose guests are VMs with these kernels.
@@ -81,13 +71,6 @@ pub fn live_with_controls() -> bool {
         return false;
     }
     true
-}
-
-fn is_on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .any(|folder| folder.join(program).is_file())
 }
 
 /// Builds a one-case experiment: `guests` is the text of its groups, `more` everything else.

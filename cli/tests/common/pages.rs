@@ -82,6 +82,7 @@ fn words(text: &str) -> Vec<String> {
         .skip_while(|word| ["sudo", "-E"].contains(word) || is_variable(word));
     let first = rest.next().map(|word| match word {
         "target/release/uc" => "uc",
+        "target/release/uc-bench" => "uc-bench",
         "venv/bin/pip" => "pip",
         word => word,
     });

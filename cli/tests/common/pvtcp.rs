@@ -11,8 +11,6 @@ use uc_vm::{Machine, VmError};
 
 use super::live_vm;
 
-/// Programs inside a guest, and the program that runs them.
-pub const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// The kernel that guests boot by default.
 pub const SERIES: &str = "6.1";
 /// Kernels on which the module is tested.

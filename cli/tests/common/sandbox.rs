@@ -79,7 +79,7 @@ impl Sandbox {
     /// Returns `uc` inside, on a kernel that seems to lack bpf(2).
     pub fn uc_without_bpf(&self, namespace: &Namespace, arguments: &[&str]) -> Command {
         let mut command = self.uc(namespace, arguments);
-        let filter = super::uc::without_bpf();
+        let filter = uc_live::seccomp::without_bpf();
         // SAFETY: two system calls between fork and exec, which allocate nothing.
         unsafe { command.pre_exec(move || filter.install()) };
         command

@@ -6,18 +6,19 @@ pub mod ports;
 pub mod site;
 pub mod starts;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use uc_vm::image::{PROGRAM, place_of};
+use uc_vm::image::place_of;
 use uc_vm::series::slowdown;
 use uc_vm::{Links, Template};
 
 use crate::common::bench::release;
+use crate::common::uc::{UC, inside as programs};
 
-/// Path of this build's `uc`, here and, by a link, in the guest.
-const UC: &str = env!("CARGO_BIN_EXE_uc");
+/// Path of `uc` in a guest.
+const INSIDE: &str = "/bin/uc";
 /// Timeout for the whole run: more than it takes on emulated processors of a busy machine.
 const LIMIT: Duration = Duration::from_secs(1200);
 
@@ -27,8 +28,8 @@ pub fn run_in(series: &str, test: &str) {
     let started = Instant::now();
     let own = std::env::current_exe().unwrap();
     let tc = uc_lab::need::program("tc").unwrap();
-    let others = [own.clone(), tc];
-    let template = Template::boot_with(series, Path::new(UC), &others).unwrap();
+    let programs = programs().with(&own).with(tc);
+    let template = Template::boot(series, &programs, false).unwrap();
     let mut machine = template.machine("a guest", Links::default()).unwrap();
     let (accel, boot) = (template.accel().name(), started.elapsed());
     println!("{series}: {accel}, there after {boot:.1?}");
@@ -57,12 +58,12 @@ pub fn kernel() -> (u32, u32) {
 pub fn at_home() {
     let home = PathBuf::from(UC);
     std::fs::create_dir_all(home.parent().unwrap()).unwrap();
-    std::os::unix::fs::symlink(PROGRAM, home).unwrap();
+    std::os::unix::fs::symlink(INSIDE, home).unwrap();
 }
 
 /// Returns `uc` in the guest's own namespace.
 pub fn uc(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(INSIDE);
     command.args(arguments);
     command
 }

@@ -1,0 +1,12 @@
+//! Tests that only compute.
+
+mod common;
+
+mod compare;
+mod figures;
+mod packetdrill;
+mod records;
+mod reproduce;
+mod shards;
+mod sim_run;
+mod verify;

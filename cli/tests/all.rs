@@ -1,0 +1,10 @@
+//! Tests that only compute.
+
+mod common;
+
+mod check;
+mod docs;
+mod docs_commands;
+mod docs_run_by;
+mod outputs;
+mod watch_refusals;
