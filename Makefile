@@ -27,7 +27,7 @@ bench: ## measure what a packet costs, in the simulator and on a port, and the s
 games: ## play 10,000 random plans of a guest without manners against the ports of each law
 	@scripts/games
 
-deb: ## build the Debian package: out/undercurrent_VERSION_ARCHITECTURE.deb
+deb: ## build the Debian packages: out/undercurrent_VERSION_ARCHITECTURE.deb, and -bench
 	@scripts/deb
 
 site: ## build the book of the documents: out/site/index.html

@@ -18,7 +18,7 @@ use crate::common::confined::confined_child;
 use crate::common::live_with;
 use crate::common::process::Process;
 use crate::common::sandbox::Sandbox;
-use crate::common::uc::{outcome, success};
+use crate::common::uc::{UC, bench, outcome, success};
 
 const TOOLS: [&str; 5] = ["dpkg-deb", "strip", "setpriv", "ip", "unshare"];
 
@@ -35,24 +35,33 @@ struct Package {
     _folder: tempfile::TempDir,
     deb: PathBuf,
     root: PathBuf,
+    bench: PathBuf,
 }
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The package of this build, with its content unpacked.
+/// Builds the packages of this build into a folder; returns their paths, that of `uc-bench` last.
+fn build(folder: &Path) -> [PathBuf; 2] {
+    let mut build = Command::new(source().join("scripts/deb"));
+    build
+        .arg(folder)
+        .env("UC_BINARY", UC)
+        .env("UC_BENCH_BINARY", bench())
+        // a build without optimisation is large, and how small the package is isn't asked here
+        .env("DPKG_DEB_COMPRESSOR_LEVEL", "0");
+    let told = success(build);
+    let paths: Vec<PathBuf> = told.lines().map(PathBuf::from).collect();
+    paths.try_into().expect("two packages")
+}
+
+/// The packages of this build, with the operator's content unpacked.
 fn package() -> &'static Package {
     static PACKAGE: OnceLock<Package> = OnceLock::new();
     PACKAGE.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        let mut build = Command::new(source().join("scripts/deb"));
-        build
-            .arg(folder.path())
-            .env("UC_BINARY", env!("CARGO_BIN_EXE_uc"))
-            // a build without optimisation is large, and how small the package is isn't asked here
-            .env("DPKG_DEB_COMPRESSOR_LEVEL", "0");
-        let deb = PathBuf::from(success(build).trim());
+        let [deb, bench] = build(folder.path());
         let root = folder.path().join("root");
         let mut unpack = Command::new("dpkg-deb");
         unpack.arg("--extract").arg(&deb).arg(&root);
@@ -61,6 +70,7 @@ fn package() -> &'static Package {
             _folder: folder,
             deb,
             root,
+            bench,
         }
     })
 }
@@ -120,14 +130,56 @@ fn live_packaging_the_same_program_twice_gives_the_same_bytes() {
         return;
     }
     let again = tempfile::tempdir().unwrap();
-    let mut build = Command::new(source().join("scripts/deb"));
-    build
-        .arg(again.path())
-        .env("UC_BINARY", env!("CARGO_BIN_EXE_uc"))
-        // a build without optimisation is large, and how small the package is isn't asked here
-        .env("DPKG_DEB_COMPRESSOR_LEVEL", "0");
-    let again = fs::read(success(build).trim()).unwrap();
-    assert!(fs::read(&package().deb).unwrap() == again);
+    let [deb, bench] = build(again.path());
+    for (first, second) in [(&package().deb, deb), (&package().bench, bench)] {
+        assert!(fs::read(first).unwrap() == fs::read(second).unwrap());
+    }
+}
+
+#[test]
+fn live_the_package_for_experiments_contains_program_manual_completions_and_experiments() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut unpack = Command::new("dpkg-deb");
+    unpack
+        .arg("--extract")
+        .arg(&package().bench)
+        .arg(folder.path());
+    success(unpack);
+    for file in [
+        "usr/bin/uc-bench",
+        "usr/share/man/man1/uc-bench.1.gz",
+        "usr/share/man/man1/uc-bench-run.1.gz",
+        "usr/share/bash-completion/completions/uc-bench",
+        "usr/share/zsh/vendor-completions/_uc-bench",
+        "usr/share/fish/vendor_completions.d/uc-bench.fish",
+        "usr/share/doc/undercurrent-bench/copyright",
+        "usr/share/undercurrent-bench/experiments/demo.toml",
+    ] {
+        assert!(folder.path().join(file).is_file(), "{file}");
+    }
+    let mut names = Command::new("dpkg-deb");
+    names.arg("--contents").arg(&package().bench);
+    let names = success(names);
+    assert!(
+        !names.contains("usr/bin/uc\n") && !names.contains(".service"),
+        "{names}"
+    );
+    // dpkg refuses two packages with the same file
+    let mut other = Command::new("dpkg-deb");
+    other.arg("--contents").arg(&package().deb);
+    let files = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.ends_with('/'));
+        lines
+            .map(|line| line.split_whitespace().last().unwrap().to_owned())
+            .collect()
+    };
+    let other = files(&success(other));
+    for file in files(&names) {
+        assert!(!other.contains(&file), "{file} is in both packages");
+    }
 }
 
 /// Returns the text of a unit.
