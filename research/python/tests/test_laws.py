@@ -13,12 +13,21 @@ from conftest import ROOT, files
 import undercurrent
 
 
+def found(variable, name):
+    path = os.environ.get(variable) or shutil.which(name)
+    if path is None:
+        pytest.skip(f"no `{name}`: {variable}=PATH names one of the same commit")
+    return path
+
+
 @pytest.fixture(scope="module")
 def uc():
-    found = os.environ.get("UC") or shutil.which("uc")
-    if found is None:
-        pytest.skip("no `uc`: UC=PATH names one of the same commit")
-    return found
+    return found("UC", "uc")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return found("UC_BENCH", "uc-bench")
 
 
 @pytest.fixture(scope="module")
@@ -51,16 +60,16 @@ def law(uc, page):
     return built(uc, page, "law")
 
 
-def test_law_of_a_folder_runs_as_by_uc_and_may_be_built_again(uc, page, law, tmp_path):
+def test_law_of_a_folder_runs_as_by_uc_and_may_be_built_again(uc, bench, page, law, tmp_path):
     path, core = page / "abe.toml", (law / "core.so").read_bytes()
     first = undercurrent.run(path, laws=law, repeat=2)
     ours = files(first, tmp_path / "ours")
     subprocess.run(
-        [uc, "run", path, "--on", "sim", "--laws", law, "--repeat", "2", "--out", tmp_path / "uc"],
+        [bench, "run", path, "--on", "sim", "--laws", law, "--repeat", "2", "--out", tmp_path / "bench"],
         stdout=subprocess.DEVNULL,
     )
-    (tmp_path / "uc" / "runs.jsonl").unlink()
-    theirs = {path.name: path.read_bytes() for path in (tmp_path / "uc").iterdir()}
+    (tmp_path / "bench" / "runs.jsonl").unlink()
+    theirs = {path.name: path.read_bytes() for path in (tmp_path / "bench").iterdir()}
     if f'"commit": "{undercurrent.COMMIT}"' in theirs["results.json"].decode():
         assert ours == theirs
     # The same name, and another formula: the runs follow it, and those of law `ecn` stay.

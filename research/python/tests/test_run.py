@@ -85,17 +85,17 @@ def test_options_change_the_file_and_choose_cases_and_points(sweep):
 
 
 def test_files_are_those_of_uc_run(sweep, tmp_path):
-    uc = os.environ.get("UC") or shutil.which("uc")
-    if uc is None:
-        pytest.skip("no `uc`: UC=PATH names one of the same commit")
+    bench = os.environ.get("UC_BENCH") or shutil.which("uc-bench")
+    if bench is None:
+        pytest.skip("no `uc-bench`: UC_BENCH=PATH names one of the same commit")
     path = sweep(repeat=3)
-    folder = tmp_path / "uc"
+    folder = tmp_path / "bench"
     options = ["--seed", "5", "--set", "network.queue.mark=15kB", "--out", folder]
-    subprocess.run([uc, "run", path, "--on", "sim", *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([bench, "run", path, "--on", "sim", *options], check=True, stdout=subprocess.DEVNULL)
     (folder / "runs.jsonl").unlink()
     theirs = {path.name: path.read_bytes() for path in folder.iterdir()}
     if f'"commit": "{undercurrent.COMMIT}"' not in theirs["results.json"].decode():
-        pytest.skip("`uc` is of another commit")
+        pytest.skip("`uc-bench` is of another commit")
     ours = undercurrent.run(path, seed=5, set={"network.queue.mark": "15kB"})
     assert files(ours, tmp_path / "ours") == theirs
 
