@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use uc_program::BENCH;
 
-/// The arguments of a command of `uc-bench`, unread.
+/// Start the command of `uc-bench` that has this name
 #[derive(Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub struct Moved {

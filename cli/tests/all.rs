@@ -6,5 +6,6 @@ mod check;
 mod docs;
 mod docs_commands;
 mod docs_run_by;
+mod moved;
 mod outputs;
 mod watch_refusals;

@@ -53,6 +53,7 @@ impl Sibling {
         let folders = beside.map(Path::to_owned).into_iter();
         let mut places = folders
             .chain(std::env::split_paths(path))
+            .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(self.name));
         places.find(|place| place.is_file())
     }
