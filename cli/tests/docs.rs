@@ -1,18 +1,19 @@
-//! `uc` accepts every command that the documents' sentences contain (`docs_commands.rs`: those in
+//! `uc` and `uc-bench` accept every command that the documents' sentences contain (`docs_commands.rs`: those in
 //! blocks), and every link leads to a file and a heading.
 
 use std::path::Path;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use uc_cli::Arguments;
 use uc_experiment::Experiment;
 
 use crate::common::pages::{documents, read, root};
 
-/// Returns the commands of `uc` in code spans.
+/// Returns the commands of `uc` and `uc-bench` in code spans.
 fn commands(text: &str) -> Vec<&str> {
     let spans = prose(text).flat_map(|line| line.split('`').skip(1).step_by(2));
-    spans.filter(|span| span.starts_with("uc ")).collect()
+    let is_ours = |span: &&str| span.starts_with("uc ") || span.starts_with("uc-bench ");
+    spans.filter(is_ours).collect()
 }
 
 /// Returns the documents without the changelog, which names what was.
@@ -22,17 +23,40 @@ fn current() -> Vec<String> {
     documents
 }
 
+/// Returns the definition of a program's commands.
+fn definition(program: &str) -> clap::Command {
+    match program {
+        "uc" => Arguments::command(),
+        _ => uc_bench::Arguments::command(),
+    }
+}
+
 /// Returns whether the words name a command, without arguments.
 fn is_name(command: &str) -> bool {
-    let mut at = Arguments::command();
-    command.split_whitespace().skip(1).all(|word| {
+    let mut words = command.split_whitespace();
+    let mut at = definition(words.next().unwrap());
+    words.all(|word| {
         let found = at.find_subcommand(word).cloned();
-        found.map(|found| at = found).is_some()
+        found
+            .filter(|found| !found.is_hide_set())
+            .map(|found| at = found)
+            .is_some()
     })
 }
 
+/// Returns why `uc` or `uc-bench` refuses a command; documents name no hidden one.
+pub fn refused(words: &[&str]) -> Option<String> {
+    let mut program = definition(words[0]);
+    let command = words.get(1).and_then(|word| program.find_subcommand(word));
+    if command.is_some_and(clap::Command::is_hide_set) {
+        return Some("it is hidden".to_owned());
+    }
+    let parsed = program.try_get_matches_from_mut(words);
+    parsed.err().map(|error| error.to_string())
+}
+
 #[test]
-fn uc_accepts_every_command_in_the_documents_sentences() {
+fn programs_accept_every_command_in_the_documents_sentences() {
     let mut count = 0;
     for document in current() {
         let text = read(&document);
@@ -41,12 +65,8 @@ fn uc_accepts_every_command_in_the_documents_sentences() {
                 .split_whitespace()
                 .map(|word| word.trim_matches('\''));
             if !is_name(command) {
-                let parsed = Arguments::try_parse_from(words.clone());
-                assert!(
-                    parsed.is_ok(),
-                    "{document}: {command}: {}",
-                    parsed.err().unwrap()
-                );
+                let why = refused(&words.clone().collect::<Vec<_>>());
+                assert_eq!(why, None, "{document}: {command}");
                 count += 1;
             }
             // These two name a policy of the reader's own host.

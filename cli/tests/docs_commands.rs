@@ -2,8 +2,6 @@
 //! or that the page has named before, and is run by a test, unless the page says why not:
 //! `<!-- not run: REASON -->` before the block, which GitHub and the book do not show.
 
-use clap::Parser;
-use uc_cli::Arguments;
 use uc_experiment::Experiment;
 
 use crate::common::pages::{self, Command, commands, documents, read, root};
@@ -71,12 +69,7 @@ fn every_row_of_tests_is_of_a_command_in_the_documents() {
 fn refused(command: &Command) -> Option<String> {
     let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
     match words[0] {
-        "uc" => Arguments::try_parse_from(words)
-            .err()
-            .map(|error| error.to_string()),
-        "uc-bench" => uc_bench::Arguments::try_parse_from(words)
-            .err()
-            .map(|error| error.to_string()),
+        "uc" | "uc-bench" => crate::docs::refused(&words),
         "make" => {
             let folder = words.iter().position(|word| *word == "-C");
             let folder = folder.map_or("", |at| words[at + 1]);

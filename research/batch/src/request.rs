@@ -116,7 +116,7 @@ impl Request {
 
     /// Returns the command that makes the whole result, without options that do not change it.
     pub fn command(&self) -> String {
-        let mut words = vec!["uc".to_owned(), "run".to_owned(), quoted(&self.file)];
+        let mut words = vec!["uc-bench".to_owned(), "run".to_owned(), quoted(&self.file)];
         let mut put = |option: &str, value: &str| {
             words.push(option.to_owned());
             words.push(quoted(value));
@@ -181,7 +181,7 @@ mod tests {
         };
         assert_eq!(
             request.command(),
-            r"uc run 'my files/t.toml' --on live --seed 7 --repeat 3 --set network.rate=5Mbit --set 'title='\''x'\''' --case only --point 'rate=10 Mb/s' --laws 'my laws'"
+            r"uc-bench run 'my files/t.toml' --on live --seed 7 --repeat 3 --set network.rate=5Mbit --set 'title='\''x'\''' --case only --point 'rate=10 Mb/s' --laws 'my laws'"
         );
         assert!(request.core().ends_with(" with laws 1f"));
         let shard = Shard { index: 2, count: 7 };
