@@ -62,7 +62,7 @@ pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
 /// Runs the task in the simulator, and captures its packets if that is wanted.
 fn simulate(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let Some(file) = &watch.capture else {
-        return sim::run(task, watch.threads, watch.progress, watch.cancel);
+        return sim::run(task, watch.progress, watch.cancel);
     };
     let (record, captured) = sim::run_captured(task, watch.progress, watch.cancel, file)?;
     if captured.left_out > 0 {

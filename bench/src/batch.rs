@@ -21,8 +21,6 @@ pub struct Batch {
     pub repeat: u32,
     /// Number of concurrent runs.
     pub jobs: usize,
-    /// Number of threads of a simulated run.
-    pub threads: usize,
     /// Seed of the first repetition; the others count up from it.
     pub seed: u64,
     /// Set to cancel all runs; see [`uc_program::cancel_on_signal`].
@@ -100,7 +98,6 @@ impl Batch {
             bar,
             templates,
             capture: self.traces.capture(task),
-            threads: self.threads,
         };
         let record = arms::run(self.arm, task, &watch)?;
         self.traces.write_flows(task, &record)?;

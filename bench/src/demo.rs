@@ -53,7 +53,6 @@ impl Demo {
             arm,
             repeat: 1,
             jobs: experiment.cases.len(),
-            threads: 1,
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,

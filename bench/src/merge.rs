@@ -54,7 +54,6 @@ impl Merge {
             arm,
             repeat: sweep.experiment.repeats(arm),
             jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
-            threads: 1,
             seed: sweep.request.seed,
             cancel: cancel_on_signal()?,
             until: None,

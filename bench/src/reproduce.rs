@@ -153,7 +153,6 @@ impl Reproduce {
             arm,
             repeat,
             jobs: self.jobs(arm),
-            threads: 1,
             seed,
             cancel: Arc::clone(cancel),
             until,

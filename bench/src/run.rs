@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use uc_batch::outputs::Folder;
-use uc_batch::{Laws, Request, Shard, Sweep, outputs, sim};
+use uc_batch::{Laws, Request, Shard, Sweep, outputs};
 use uc_experiment::{Arm, Experiment};
 use uc_program::cancel_on_signal;
 
@@ -23,7 +23,7 @@ use crate::whole::Whole;
 ///
 /// Runs every case at every point of the file's sweeps, `repeat` times each, and cases that
 /// undecided expectations need up to `repeat_max` times. In the simulator the same command gives
-/// the same bytes, whatever --jobs and --threads are.
+/// the same bytes, whatever --jobs is.
 #[derive(Args)]
 pub struct Run {
     /// The experiment's TOML file
@@ -55,16 +55,6 @@ pub struct Run {
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     jobs: Option<usize>,
-    /// Number of threads of each run in the simulator, at most 64 [default: 1]; for few long runs of large
-    /// networks. Cases that cannot be divided run on one, and are named. No other program may need the
-    /// cores: the threads wait for each other every few microseconds of virtual time
-    #[arg(
-        long,
-        value_name = "N",
-        conflicts_with = "pcap",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=64)
-    )]
-    threads: Option<usize>,
     /// The file may name laws that `uc law build` built in this folder; only in the simulator
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
@@ -147,12 +137,10 @@ impl Run {
             qlog: self.qlog.clone(),
             is_swept: sweep.points.len() > 1,
         };
-        let threads = self.threads.unwrap_or(1);
         let batch = Batch {
             arm,
             repeat: experiment.repeats(arm),
-            jobs: (self.jobs).unwrap_or_else(|| arms::default_jobs(arm).div_ceil(threads)),
-            threads,
+            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,
@@ -160,9 +148,6 @@ impl Run {
         };
         if self.pcap.is_some() && arm != Arm::Sim {
             bail!("--pcap: only simulated runs are captured; add --on sim, or use tcpdump");
-        }
-        if self.threads.is_some() && arm != Arm::Sim {
-            bail!("--threads: only simulated runs are divided; add --on sim, or use --jobs");
         }
         if self.laws.is_some() && arm != Arm::Sim {
             bail!(
@@ -175,11 +160,6 @@ impl Run {
             Some(shard) => sweep.check_memory_of(shard)?,
         }
         arms::check(arm, &sweep.points)?;
-        if threads > 1 {
-            for (case, why) in sim::undivided(&sweep.points)? {
-                errln!("uc-bench: --threads: case {case} runs on one thread: {why}");
-            }
-        }
         let _captures = self.pcap.clone().map(Folder::make).transpose()?;
         let _flows = self.qlog.clone().map(Folder::make).transpose()?;
         let whole = Whole {

@@ -19,6 +19,4 @@ pub struct Watch<'a> {
     pub templates: &'a Templates,
     /// File for the packets at the bottleneck; only the simulator writes it.
     pub capture: Option<PathBuf>,
-    /// Number of threads of a simulated run.
-    pub threads: usize,
 }

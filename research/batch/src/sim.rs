@@ -31,37 +31,18 @@ pub fn check(points: &[Point]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the cases of which a run uses one thread only, each once, and why.
-///
-/// # Errors
-/// As [`check`].
-pub fn undivided(points: &[Point]) -> Result<Vec<(String, &'static str)>> {
-    let mut cases = Vec::new();
-    for point in points {
-        for case in &point.experiment.cases {
-            let why = uc_sim::undivided(&point.experiment, case)?;
-            let case = why.map(|why| (case.name.clone(), why));
-            cases.extend(case.filter(|case| !cases.contains(case)));
-        }
-    }
-    Ok(cases)
-}
-
-/// Runs the task on `threads` threads, which change no byte. `progress` gets the time of the run that has passed; `cancel` ends it.
+/// Runs the task. `progress` gets the time of the run that has passed; `cancel` ends it.
 ///
 /// # Errors
 /// The error with the task's name; or that it was cancelled.
-pub fn run(
-    task: &Task<'_>,
-    threads: usize,
-    progress: &dyn Fn(Nanos),
-    cancel: &AtomicBool,
-) -> Result<RunRecord> {
-    let repetition = Repetition {
-        threads,
-        ..repetition(task)
-    };
-    let record = run_case(task.experiment, task.case, repetition, progress, cancel);
+pub fn run(task: &Task<'_>, progress: &dyn Fn(Nanos), cancel: &AtomicBool) -> Result<RunRecord> {
+    let record = run_case(
+        task.experiment,
+        task.case,
+        repetition(task),
+        progress,
+        cancel,
+    );
     named(task, record, |record| record)
 }
 

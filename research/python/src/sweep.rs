@@ -153,7 +153,7 @@ fn made(
             until: None,
         };
         let making = scope.spawn(move || {
-            let run = |task: &uc_batch::Task<'_>| sim::run(task, 1, &|_| (), cancel);
+            let run = |task: &uc_batch::Task<'_>| sim::run(task, &|_| (), cancel);
             pool.each(tasks, run, |record| Ok(to.send(record)?))
         });
         let collected = collect(&from, py, ended);

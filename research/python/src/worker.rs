@@ -35,7 +35,7 @@ pub(crate) fn run_part<'py>(
 fn made(sweep: &Sweep, (point, case, run): &(u32, String, u32)) -> Result<Vec<u8>> {
     let task = sweep.task(*point, case, *run);
     let task = task.with_context(|| format!("no run {run} of case {case} at point {point}"))?;
-    line_of(&sim::run(&task, 1, &|_| (), &AtomicBool::new(false))?)
+    line_of(&sim::run(&task, &|_| (), &AtomicBool::new(false))?)
 }
 
 fn sweep_of(head: &str, laws: Option<Vec<u8>>) -> Result<Arc<Sweep>> {
