@@ -78,7 +78,6 @@ fn repetition(task: &Task<'_>) -> Repetition {
         run: task.run,
         seed: task.seed,
         core: task.core,
-        threads: 1,
     }
 }
 

@@ -59,17 +59,6 @@ pub struct End {
     stage: Stage,
 }
 
-/// What a part knows of the data that has come to the link to an end's host.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Coming {
-    /// End of the data, as a sequence number; `None` before any.
-    edge: Option<u32>,
-    /// Whether the byte was among it that the application waits for.
-    has_last: bool,
-    /// Whether the end was closed while its application waited for that.
-    pub is_closed: bool,
-}
-
 impl End {
     /// Creates an end that has sent nothing and waits for nothing.
     pub fn new(connection: Connection, port: Option<Port>, route: Route, timer: TimerId) -> End {
@@ -122,29 +111,6 @@ impl End {
             Stage::Silent => u64::MAX,
             Stage::Opening | Stage::Closing => 0,
         };
-    }
-
-    /// Notes a packet that has come to the link to this end's host. Returns whether its arrival may
-    /// concern more than this end: complete what the application waits for, or, if `notes_marks`, show
-    /// the sender's instruments a mark of data that may have been acknowledged already.
-    pub fn comes(&self, coming: &mut Coming, segment: &Segment, notes_marks: bool) -> bool {
-        if segment.payload_bytes == 0 {
-            return false;
-        }
-        let end = segment.seq.wrapping_add(u32::from(segment.payload_bytes));
-        let edge = coming.edge.unwrap_or(segment.seq);
-        let is_new = segment.seq.wrapping_sub(edge) as i32 >= 0;
-        coming.edge = Some(if end.wrapping_sub(edge) as i32 > 0 {
-            end
-        } else {
-            edge
-        });
-        if self.stage == Stage::Reading {
-            let watched = self.watched_bytes;
-            coming.has_last |= self.connection.reaches(segment, watched);
-        }
-        let is_late_mark = notes_marks && segment.ecn == uc_net::Ecn::Ce && !is_new;
-        coming.has_last || is_late_mark
     }
 
     /// Returns the event that the end waits for.

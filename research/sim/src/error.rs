@@ -27,11 +27,6 @@ pub enum SimError {
         /// The receiving host's number.
         to: u32,
     },
-    /// The system has started no thread for a part of the run.
-    #[error(
-        "a thread of the run cannot be started: {0}; ask for fewer --threads or --jobs, or raise ulimit -u"
-    )]
-    Thread(String),
     /// Events follow one another without time advancing.
     #[error(
         "at {at} more than {events} events happened without time advancing; \

@@ -14,11 +14,6 @@ const ONE_Q30: u32 = 1 << 30;
 /// Maximum window (RFC 7323 §2.3): an ACK beyond it is garbage.
 const WINDOW_MAX_BYTES: u32 = 1 << 30;
 
-/// Returns whether a port with this policy has the instrument: whether its law has α.
-pub fn has_exact_alpha(policy: &Policy) -> bool {
-    u32::from(policy.law) == consts::LAW_DCTCP
-}
-
 /// The variables of RFC 8257 §3.3, with true marks.
 #[derive(Clone, Debug)]
 pub struct ExactAlpha {
@@ -43,7 +38,7 @@ fn is_after(a: u32, b: u32) -> bool {
 impl ExactAlpha {
     /// Creates the instrument of a port with this policy; `None` for a law without α.
     pub fn of(policy: &Policy) -> Option<ExactAlpha> {
-        if !has_exact_alpha(policy) {
+        if u32::from(policy.law) != consts::LAW_DCTCP {
             return None;
         }
         Some(ExactAlpha {

@@ -11,18 +11,13 @@ mod granting;
 mod machines;
 mod notice;
 mod owner;
-mod part;
-mod share;
 mod starting;
-mod window;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use uc_core::Running;
 use uc_net::random::Stream;
-use uc_net::{Arrival, Division, Ecn, HostId, Nanos, Network};
-use uc_tcp::Segment;
+use uc_net::{Arrival, Ecn, HostId, Nanos, Network};
 
 use crate::capture::{Capture, Watcher};
 use crate::coupling::Couplings;
@@ -38,8 +33,6 @@ use crate::timers::{TimerId, Timers};
 use cores::Machines;
 pub use notice::{Notice, Side, Slot};
 use owner::Owner;
-use share::Share;
-pub use share::{Armed, Closing, Mark, Report, Stop};
 
 /// Maximum number of events at one time; with more, time counts as standing still. 256 for each of
 /// the possible connections.
@@ -72,8 +65,6 @@ pub struct Hosts {
     capture: Option<Box<Capture>>,
     /// Counters of what ports held for connections that are gone.
     held: uc_hold::Counts,
-    /// State of one of several parts; `None` for hosts that are not divided.
-    share: Option<Box<Share>>,
 }
 
 impl Hosts {
@@ -82,26 +73,14 @@ impl Hosts {
     /// # Errors
     /// [`SimError::Network`], or [`SimError::NoRoute`] for a flow whose two ends no links connect.
     pub fn new(scenario: &Scenario) -> Result<Hosts, SimError> {
-        let network = prepared(scenario, None)?;
-        Ok(Hosts::on(network, scenario))
-    }
-
-    /// Creates hosts that are to become the parts of a scenario.
-    ///
-    /// # Errors
-    /// As [`Hosts::new`].
-    pub fn parts(scenario: &Scenario, division: &Arc<Division>) -> Result<Vec<Hosts>, SimError> {
-        let network = prepared(scenario, Some(division))?;
-        let parts = (0..division.parts).map(|_| Hosts::on(network.clone(), scenario));
-        Ok(parts.collect())
-    }
-
-    fn on(network: Network<Packet>, scenario: &Scenario) -> Hosts {
+        let mut network = Network::new(&scenario.topology, scenario.seed)?;
+        check_routes(scenario, &network)?;
+        network.expect_only(scenario.flows.iter().flat_map(|flow| ways(scenario, flow)));
         let mut timers = Timers::default();
         let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
         let mut owners: Vec<Owner> = (0..scenario.flows.len()).map(Owner::Flow).collect();
         let machines = Machines::new(scenario, &mut timers, &mut owners);
-        Hosts {
+        Ok(Hosts {
             network,
             core: Running::default(),
             ends: Vec::new(),
@@ -123,8 +102,7 @@ impl Hosts {
             receiver_machines: scenario.consolidation.receivers.clone(),
             capture: None,
             held: uc_hold::Counts::default(),
-            share: None,
-        }
+        })
     }
 
     /// Has a core decide at the ports of all connections that open from now on.
@@ -275,27 +253,12 @@ impl Hosts {
     /// Records data that reached a receiver's host with a mark at its sender's instruments: the
     /// sender itself learns of marks only by an echo.
     fn note_mark(&mut self, packet: &Packet) {
-        let Segment {
-            seq, payload_bytes, ..
-        } = packet.segment;
-        let sender = packet.to.peer();
-        if self.has_end(sender.place()) {
-            self.record_mark(sender.place(), seq, payload_bytes);
-        } else {
-            self.send_mark(Mark {
-                sender,
-                seq,
-                payload_bytes,
-            });
-        }
-    }
-
-    fn record_mark(&mut self, place: usize, seq: u32, payload_bytes: u16) {
-        let sender = self.ends.get_mut(place);
-        if let Some(instruments) = sender.and_then(|end| end.instruments.as_mut())
+        let segment = &packet.segment;
+        let peer = self.ends.get_mut(packet.to.peer().place());
+        if let Some(instruments) = peer.and_then(|end| end.instruments.as_mut())
             && let Some(exact) = &mut instruments.exact
         {
-            exact.marked(seq, payload_bytes);
+            exact.marked(segment.seq, segment.payload_bytes);
         }
     }
 
@@ -364,9 +327,6 @@ impl Hosts {
         } else {
             Side::Receiver
         };
-        if self.share.is_some() {
-            return self.notice_in_part(slot, side, over);
-        }
         match over {
             Stage::Opening => Some(Notice::Established(slot, side)),
             Stage::Reading => Some(Notice::Reached(slot, side)),
@@ -393,20 +353,6 @@ fn ways(scenario: &Scenario, flow: &FlowPlan) -> impl Iterator<Item = (HostId, H
     let granter = granter.filter(|_| flow.start_policy.is_some());
     let others = flow.receivers.iter().copied().chain(granter);
     others.flat_map(|other| [(flow.guest, other), (other, flow.guest)])
-}
-
-/// Returns the network of a scenario, as a part if there is a division.
-fn prepared(
-    scenario: &Scenario,
-    division: Option<&Arc<Division>>,
-) -> Result<Network<Packet>, SimError> {
-    let mut network = Network::new(&scenario.topology, scenario.seed)?;
-    check_routes(scenario, &network)?;
-    if let Some(division) = division {
-        network.become_part(division, 0);
-    }
-    network.expect_only(scenario.flows.iter().flat_map(|flow| ways(scenario, flow)));
-    Ok(network)
 }
 
 /// Checks that a path leads in both directions of every flow.

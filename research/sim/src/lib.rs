@@ -11,7 +11,7 @@
 //!    one clock; the [`instruments`] at a sender ([`packet_times`], [`exact`]).
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
 //!    that share a CPU core.
-//! 3. [`scenario`], [`app`], [`world`]: the flows' traffic; [`parts`]: a world on several threads.
+//! 3. [`scenario`], [`app`], [`world`]: the flows' traffic.
 //! 4. [`stack`], [`placement`], [`membership`], [`consolidation`], [`epochs`], [`plan`]:
 //!    from an experiment to a scenario; its network is laid out in `uc_experiment`.
 //! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record; [`capture`], `frame`: and to
@@ -36,7 +36,6 @@ pub mod instruments;
 pub mod membership;
 pub mod packet;
 pub mod packet_times;
-pub mod parts;
 pub mod placement;
 pub mod plan;
 pub mod port;
@@ -53,9 +52,8 @@ pub mod world;
 
 pub use capture::{Capture, Captured};
 pub use error::SimError;
-pub use parts::Parts;
 pub use plan::Plan;
 pub use port::Port;
-pub use run::{Repetition, check, run_case, run_case_captured, undivided};
+pub use run::{Repetition, check, run_case, run_case_captured};
 pub use scenario::{Application, Epochs, Exchange, FlowPlan, Scenario};
 pub use world::World;

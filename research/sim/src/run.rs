@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use uc_core::{Reason, Running};
 use uc_experiment::{
     Case, Experiment, FlowRecord, Histogram, LinkTotals, QueueSample, RunRecord, Stalls,
 };
-use uc_net::{FlowCounts, LinkId, Nanos};
+use uc_net::{LinkId, Nanos};
 
-use crate::app::Retired;
 use crate::capture::{Capture, Captured};
 use crate::error::SimError;
-use crate::parts::{Member, Parts, division};
 use crate::plan::Plan;
 use crate::sampler::{empty_records, sample_flows, sample_queue, sums};
 use crate::unfinished::unfinished;
@@ -32,18 +29,6 @@ pub struct Repetition {
     pub seed: u64,
     /// Core that decides at the ports.
     pub core: Running,
-    /// Number of threads, which changes no byte; 0 and 1: one. Some cases run on one thread only
-    /// ([`undivided`]).
-    pub threads: usize,
-}
-
-/// Returns why a run of `case` uses one thread only; `None` if several can share it.
-///
-/// # Errors
-/// As [`check`].
-pub fn undivided(experiment: &Experiment, case: &Case) -> Result<Option<&'static str>, SimError> {
-    let plan = Plan::new(experiment, case, 0)?;
-    Ok(division(&plan.scenario, experiment.duration, 2).err())
 }
 
 /// Checks that `case` can be run.
@@ -116,29 +101,19 @@ fn run_seen(
     create: impl FnOnce(&Plan) -> Result<Option<Capture>, SimError>,
 ) -> Result<(RunRecord, Option<Capture>), SimError> {
     let plan = Plan::new(experiment, case, repetition.seed)?;
-    let capture = create(&plan)?;
-    let threads = if capture.is_some() {
-        1
-    } else {
-        repetition.threads
-    };
-    let divided =
-        (threads > 1).then(|| division(&plan.scenario, experiment.duration, threads).ok());
-    let parts = Parts::new(&plan.scenario, divided.flatten())?;
-    for mut world in parts.worlds() {
-        world.hosts.decide_by(repetition.core);
-    }
-    if let Some(capture) = capture {
-        parts.world(0).hosts.start_capture(capture);
+    let mut world = World::new(&plan.scenario)?;
+    world.hosts.decide_by(repetition.core);
+    if let Some(capture) = create(&plan)? {
+        world.hosts.start_capture(capture);
     }
     let mut run = Run {
-        parts,
+        world,
         flows: empty_records(&plan.labels),
         queue: Vec::new(),
         plan: &plan,
     };
     let gaps = run.follow(experiment, progress, cancel)?;
-    let capture = run.parts.world(0).hosts.end_capture();
+    let capture = run.world.hosts.end_capture();
     let record = RunRecord {
         case: case.name.clone(),
         run: repetition.run,
@@ -160,7 +135,7 @@ fn run_seen(
 
 struct Run<'a> {
     plan: &'a Plan,
-    parts: Parts,
+    world: World,
     flows: Vec<FlowRecord>,
     queue: Vec<QueueSample>,
 }
@@ -182,14 +157,14 @@ impl Run<'_> {
         let measured_ns = experiment.measured_ns();
         let (mut next_sample_ns, mut before, mut within) = (0, Gaps::new(), Gaps::new());
         loop {
-            let now_ns = self.parts.world(0).hosts.now().0;
+            let now_ns = self.world.hosts.now().0;
             if now_ns == measured_ns.start {
                 before = self.gaps();
-                self.time_packets(true);
+                self.world.hosts.time_packets(true);
             }
             if now_ns == measured_ns.end {
                 within = self.gaps();
-                self.time_packets(false);
+                self.world.hosts.time_packets(false);
             }
             if now_ns == next_sample_ns {
                 self.sample();
@@ -205,7 +180,7 @@ impl Run<'_> {
             let stops = [measured_ns.start, measured_ns.end];
             let stop = stops.into_iter().filter(|&stop| stop > now_ns);
             let next_ns = stop.fold(next_sample_ns.min(now_ns + LOOK.0), u64::min);
-            self.parts.run_until(Nanos(next_ns))?;
+            self.world.run_until(Nanos(next_ns))?;
         }
         for (bins, earlier) in within.iter_mut().zip(&before) {
             for (bin, earlier) in bins.iter_mut().zip(earlier) {
@@ -215,41 +190,21 @@ impl Run<'_> {
         Ok(within)
     }
 
-    fn gaps(&mut self) -> Gaps {
-        let sums = self.sums();
-        sums.into_iter().map(|sums| sums.ack_gaps).collect()
-    }
-
-    /// Returns the sums over each flow's connections so far.
-    fn sums(&mut self) -> Vec<Retired> {
-        let mut all: Vec<Retired> = Vec::new();
-        for world in self.parts.worlds() {
-            let flows = world.applications.flows().iter();
-            let own = flows.map(|flow| sums(&world.hosts, flow));
-            if all.is_empty() {
-                all = own.collect();
-            } else {
-                all.iter_mut()
-                    .zip(own)
-                    .for_each(|(sum, own)| sum.merge(&own));
-            }
-        }
-        all
-    }
-
-    fn time_packets(&mut self, is_on: bool) {
-        for mut world in self.parts.worlds() {
-            world.hosts.time_packets(is_on);
-        }
+    fn gaps(&self) -> Gaps {
+        let flows = self.world.applications.flows().iter();
+        flows
+            .map(|flow| sums(&self.world.hosts, flow).ack_gaps)
+            .collect()
     }
 
     fn sample(&mut self) {
-        sample_flows(&self.parts, self.plan, &mut self.flows);
+        let World {
+            hosts,
+            applications,
+        } = &mut self.world;
+        sample_flows(hosts, applications, &mut self.flows);
         if let Some(&bottleneck) = self.plan.bottlenecks.first() {
-            let part = self.parts.part_of_link(bottleneck);
-            let mut world = self.parts.world(part);
-            self.queue
-                .extend(sample_queue(&mut world.hosts, bottleneck));
+            self.queue.extend(sample_queue(hosts, bottleneck));
         }
     }
 
@@ -262,8 +217,7 @@ impl Run<'_> {
         let count = self.plan.scenario.topology.links().len() as u32;
         let mut links = BTreeMap::new();
         for link in (0..count).map(LinkId) {
-            let part = self.parts.part_of_link(link);
-            let Some(report) = self.parts.world(part).hosts.link(link) else {
+            let Some(report) = self.world.hosts.link(link) else {
                 continue;
             };
             let totals = LinkTotals {
@@ -280,24 +234,21 @@ impl Run<'_> {
     /// Returns segments by the reasons of the ports, as `port_…` and `receiver_port_…`, unfinished
     /// flows, as `unfinished_…`, and the counters of hypervisors, as `hypervisor_…`, and of ports that
     /// hold packets, as `hold_…`.
-    fn counters(&mut self) -> BTreeMap<String, u64> {
+    fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
-        // Only undivided hosts have any of these.
-        let world = self.parts.world(0);
-        let hosts = &world.hosts;
-        for (name, count) in hosts.hypervisor_counts() {
+        for (name, count) in self.world.hosts.hypervisor_counts() {
             counters.insert(name.to_owned(), count);
         }
-        for (name, count) in hosts.held_counts() {
+        for (name, count) in self.world.hosts.held_counts() {
             counters.insert(format!("hold_{name}"), count);
         }
-        let starts = hosts.start_counts();
+        let starts = self.world.hosts.start_counts();
         if starts.is_used() {
             let named = starts.named().map(|(name, count)| (name.to_owned(), count));
             counters.extend(named);
         }
-        drop(world);
-        for (number, sums) in self.sums().into_iter().enumerate() {
+        for flow in self.world.applications.flows() {
+            let sums = sums(&self.world.hosts, flow);
             let ports = [
                 ("port", sums.port_counts),
                 ("receiver_port", sums.receiver_port_counts),
@@ -307,9 +258,7 @@ impl Run<'_> {
                     *counters.entry(format!("{port}_{reason}")).or_default() += count;
                 }
             }
-            let world = self.guest_world(number);
-            let flow = &world.applications.flows()[number];
-            if let Some(why) = unfinished(&world.hosts, flow) {
+            if let Some(why) = unfinished(&self.world.hosts, flow) {
                 let name = format!("unfinished_{}", why.label());
                 *counters.entry(name).or_default() += 1;
             }
@@ -318,17 +267,10 @@ impl Run<'_> {
     }
 
     fn finish(mut self, gaps: Gaps) -> Vec<FlowRecord> {
-        let mut records = std::mem::take(&mut self.flows);
-        let flows = records.iter_mut().zip(self.sums()).zip(gaps).enumerate();
-        for (number, ((record, sums), mut gaps)) in flows {
-            let mut counts = FlowCounts::default();
-            for world in self.parts.worlds() {
-                let own = world.hosts.flow_counts(number);
-                counts.dropped_packets += own.dropped_packets;
-                counts.marked_packets += own.marked_packets;
-            }
-            let world = self.guest_world(number);
-            let (hosts, flow) = (&world.hosts, &world.applications.flows()[number]);
+        let flows = self.world.applications.flows().iter().enumerate();
+        for (((number, flow), record), mut gaps) in flows.zip(&mut self.flows).zip(gaps) {
+            let counts = self.world.hosts.flow_counts(number);
+            let sums = sums(&self.world.hosts, flow);
             record.drops = counts.dropped_packets;
             record.marks = counts.marked_packets;
             record.completions = flow.completions().to_vec();
@@ -346,20 +288,14 @@ impl Run<'_> {
                 backoffs: sums.guest.backoffs,
                 duplicate_acks: sums.guest.duplicate_acks,
                 needless_segments: sums.needless_segments,
-                clock_jump_ticks: machine.map_or(0, |machine| hosts.clock_jump_ticks(machine)),
+                clock_jump_ticks: machine
+                    .map_or(0, |machine| self.world.hosts.clock_jump_ticks(machine)),
                 deferred_timers: sums.stalls.deferred_timers,
                 filtered_samples: sums.stalls.filtered_samples,
             });
-            let rtts = hosts.packet_rtts(number);
+            let rtts = self.world.hosts.packet_rtts(number);
             record.packet_rtt = rtts.map(Histogram::trimmed);
         }
-        records
-    }
-
-    /// Returns the world that has a flow's guest.
-    fn guest_world(&self, flow: usize) -> MutexGuard<'_, Member> {
-        let guest = self.plan.scenario.flows[flow].guest;
-        let part = self.parts.part_of_host(guest);
-        self.parts.world(part)
+        self.flows
     }
 }

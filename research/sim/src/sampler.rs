@@ -4,46 +4,25 @@ use uc_experiment::{FlowRecord, FlowSample, QueueSample};
 use uc_net::LinkId;
 use uc_tcp::{CongestionControl, Info, Totals};
 
-use crate::app::{Flow, Retired, add_totals};
+use crate::app::{Applications, Flow, Retired, add_totals};
 use crate::end::End;
 use crate::hosts::{Hosts, Side};
-use crate::parts::Parts;
-use crate::plan::{Label, Plan};
+use crate::plan::Label;
 use crate::port::Port;
-use crate::world::World;
 
 /// Adds a sample of every flow, and the events of its law since the last sample.
-pub fn sample_flows(parts: &Parts, plan: &Plan, records: &mut [FlowRecord]) {
-    let guests = plan.scenario.flows.iter().map(|flow| flow.guest);
-    let homes: Vec<usize> = guests.map(|guest| parts.part_of_host(guest)).collect();
-    for (part, mut world) in parts.worlds().enumerate() {
-        let World {
-            hosts,
-            applications,
-        } = &mut **world;
-        let flows = applications.flows_mut().iter_mut().zip(&mut *records);
-        for ((flow, record), _) in flows.zip(&homes).filter(|(_, home)| **home == part) {
-            flow.take_events(hosts, &mut record.events);
-            record.negotiated_ecn |= flow
-                .open()
-                .any(|slot| hosts.end(slot, Side::Guest).connection.info().ecn);
-            record.samples.push(sample(hosts, flow));
-        }
-    }
-    if parts.are_several() {
-        add_delivered(parts, &homes, records);
-    }
-}
-
-/// Adds to the last samples what receivers got that are in other parts than the guests.
-fn add_delivered(parts: &Parts, homes: &[usize], records: &mut [FlowRecord]) {
-    for (part, world) in parts.worlds().enumerate() {
-        let flows = world.applications.flows().iter();
-        for ((flow, record), home) in flows.zip(&mut *records).zip(homes) {
-            if let Some(sample) = record.samples.last_mut().filter(|_| *home != part) {
-                sample.delivered_bytes += totals(&world.hosts, flow).1;
-            }
-        }
+pub fn sample_flows(
+    hosts: &mut Hosts,
+    applications: &mut Applications,
+    records: &mut [FlowRecord],
+) {
+    for (flow, record) in applications.flows_mut().iter_mut().zip(records) {
+        flow.take_events(hosts, &mut record.events);
+        let sample = sample(hosts, flow);
+        record.negotiated_ecn |= flow
+            .open()
+            .any(|slot| hosts.end(slot, Side::Guest).connection.info().ecn);
+        record.samples.push(sample);
     }
 }
 

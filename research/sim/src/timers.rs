@@ -9,7 +9,6 @@
 //! there are no stale entries, and nothing is allocated while the number of timers stays.
 
 use uc_net::Nanos;
-use uc_net::order::{Cause, Log, Numbering, Rename};
 
 /// A timer's number, from [`Timers::add`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,23 +47,6 @@ pub struct Timers {
     /// When the first timer fires; the maximum if none is armed.
     next_at: Nanos,
     sequence: u64,
-    /// What the timers of one of several parts keep besides.
-    part: Option<Box<Part>>,
-}
-
-/// The numbers that timers of a part got, and the time that gives them now.
-#[derive(Clone, Debug, Default)]
-struct Part {
-    now: Nanos,
-    numbering: Numbering,
-}
-
-impl Part {
-    /// Makes the next number, which a timer gets, one of the current time.
-    #[cold]
-    fn give(&mut self, next: &mut u64, id: TimerId) {
-        self.numbering.give(next, self.now, id.0);
-    }
 }
 
 impl Default for Timers {
@@ -74,7 +56,6 @@ impl Default for Timers {
             armed: Vec::new(),
             next_at: Nanos::MAX,
             sequence: 0,
-            part: None,
         }
     }
 }
@@ -122,88 +103,9 @@ impl Timers {
 
     #[inline(never)]
     fn arm(&mut self, id: TimerId, at: Nanos) {
-        if let Some(part) = &mut self.part {
-            part.give(&mut self.sequence, id);
-        }
         let sequence = self.sequence;
         self.sequence += 1;
         self.place(id, key(at, sequence));
-    }
-
-    /// Makes these the timers of one of several parts.
-    pub fn become_part(&mut self) {
-        self.part = Some(Box::default());
-    }
-
-    /// Sets the time and the cause of what happens now.
-    #[inline]
-    pub fn set_cause(&mut self, now: Nanos, cause: Cause) {
-        if let Some(part) = &mut self.part {
-            (part.now, part.numbering.cause) = (now, cause);
-        }
-    }
-
-    /// Returns the cause of what happens now.
-    pub fn cause(&self) -> Cause {
-        self.part
-            .as_ref()
-            .map_or_else(Cause::default, |part| part.numbering.cause)
-    }
-
-    /// Begins a window of time: numbers are given from `start` to before `end`.
-    pub fn begin_window(&mut self, start: Nanos, end: Nanos) {
-        if let Some(part) = &mut self.part {
-            part.numbering.log.begin(start, end);
-        }
-    }
-
-    /// Exchanges the log of the numbers that timers got in this window with one that is not needed.
-    pub fn swap_log(&mut self, log: &mut Log) {
-        if let Some(part) = &mut self.part {
-            std::mem::swap(&mut part.numbering.log, log);
-        }
-    }
-
-    /// Returns whether more timers were armed at one time than there are numbers.
-    pub fn is_full(&self) -> bool {
-        self.part
-            .as_ref()
-            .is_some_and(|part| part.numbering.is_full())
-    }
-
-    /// Gives timers their final numbers; those of another part, timers that were [copied](Timers::copy).
-    pub fn rename(&mut self, renames: &[Rename]) {
-        let leaves = self.rounds.len() / 2;
-        // From the highest on, since a new number may be a later old one.
-        for rename in renames.iter().rev() {
-            let id = TimerId(rename.item);
-            let (own, _) = self.rounds[leaves + id.index()];
-            if own != NEVER && own as u64 == rename.old {
-                self.place(id, key(time(own), rename.new));
-            }
-        }
-    }
-
-    /// Makes the next number at least `least`.
-    pub fn number_from(&mut self, least: u64) {
-        self.sequence = self.sequence.max(least);
-    }
-
-    /// Returns the time and the number of the timer that fires first.
-    pub fn first_number(&self) -> Option<(Nanos, u64)> {
-        let (key, _) = self.rounds[1];
-        (key != NEVER).then_some((time(key), key as u64))
-    }
-
-    /// Returns when a timer fires, with its number; `None` if it isn't armed.
-    pub fn armed(&self, id: TimerId) -> Option<(Nanos, u64)> {
-        let (key, _) = self.rounds[self.rounds.len() / 2 + id.index()];
-        (key != NEVER).then_some((time(key), key as u64))
-    }
-
-    /// Arms a timer as [`Timers::armed`] of another part has returned it.
-    pub fn copy(&mut self, id: TimerId, armed: Option<(Nanos, u64)>) {
-        self.place(id, armed.map_or(NEVER, |(at, number)| key(at, number)));
     }
 
     fn place(&mut self, id: TimerId, key: Key) {

@@ -1,8 +1,6 @@
 //! A running scenario: hosts and their applications under one clock.
 
-use std::sync::Arc;
-
-use uc_net::{Division, Nanos};
+use uc_net::Nanos;
 
 use crate::app::Applications;
 use crate::error::SimError;
@@ -30,23 +28,6 @@ impl World {
             hosts,
             applications,
         })
-    }
-
-    /// Creates the scenario in parts at time zero.
-    ///
-    /// # Errors
-    /// As [`World::new`].
-    pub fn parts(scenario: &Scenario, division: &Arc<Division>) -> Result<Vec<World>, SimError> {
-        let parts = Hosts::parts(scenario, division)?.into_iter().enumerate();
-        let worlds = parts.map(|(number, mut hosts)| {
-            let applications = Applications::new(scenario, &mut hosts);
-            hosts.become_part(scenario, division, number);
-            World {
-                hosts,
-                applications,
-            }
-        });
-        Ok(worlds.collect())
     }
 
     /// Processes all events up to and including `until`.

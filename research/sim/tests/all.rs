@@ -10,7 +10,6 @@ mod holds;
 mod law_events;
 mod loss_buffer;
 mod packet_rtt;
-mod parts;
 mod runs;
 mod share;
 mod shares;

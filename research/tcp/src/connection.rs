@@ -233,18 +233,6 @@ impl Connection {
         self.state == State::Closed || finished
     }
 
-    /// Returns whether the segment has byte number `bytes` of the peer's data, counted from 1, or later
-    /// data. The application must have read all that came; before the peer's SYN, true.
-    pub fn reaches(&self, segment: &Segment, bytes: u64) -> bool {
-        let nxt = self.receiver.nxt;
-        if nxt == 0 {
-            return true;
-        }
-        let end = seq::unwrap(nxt, segment.seq) + u64::from(segment.payload_bytes);
-        let missing = bytes.saturating_sub(self.sender.totals.delivered_bytes);
-        end >= nxt.saturating_add(missing)
-    }
-
     /// Returns the connection's current state.
     pub fn info(&self) -> Info {
         let sender = &self.sender;

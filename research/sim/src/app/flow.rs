@@ -128,18 +128,6 @@ impl Flow {
 }
 
 impl Retired {
-    /// Adds what another part of the run counted.
-    pub fn merge(&mut self, other: &Retired) {
-        add_totals(&mut self.guest, &other.guest);
-        self.delivered_bytes += other.delivered_bytes;
-        self.needless_segments += other.needless_segments;
-        add_each(&mut self.ack_gaps, other.ack_gaps.iter().copied());
-        self.stalls.add(&other.stalls);
-        add_each(&mut self.port_counts, other.port_counts.iter().copied());
-        let receiver_counts = other.receiver_port_counts.iter().copied();
-        add_each(&mut self.receiver_port_counts, receiver_counts);
-    }
-
     /// Adds what a connection counted.
     pub fn add(&mut self, hosts: &Hosts, slot: Slot) {
         let guest = hosts.end(slot, Side::Guest);

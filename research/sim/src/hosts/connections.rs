@@ -13,7 +13,6 @@ use crate::consolidation::Virtual;
 use crate::coupling::Coupled;
 use crate::end::{End, Stage};
 use crate::error::SimError;
-use crate::exact::has_exact_alpha;
 use crate::hold::Held;
 use crate::hypervisor::Resident;
 use crate::hypervisor::machine::Deed;
@@ -44,21 +43,11 @@ impl Hosts {
         };
         for side in [Side::Guest, Side::Receiver] {
             let opens = side == opener;
-            let hosts = match side {
-                Side::Guest => (plan.guest, receiver),
-                Side::Receiver => (receiver, plan.guest),
-            };
-            if self.share.is_some() && self.pass_on(slot.end(side), flow, hosts)? {
-                self.initial_sequence.bits32();
-                continue;
-            }
             let end = match side {
                 Side::Guest => self.guest_end(slot, flow, plan, receiver, opens),
                 Side::Receiver => self.receiver_end(slot, flow, plan, receiver, opens),
             }?;
             let place = slot.end(side);
-            self.leave_to_others(&end);
-            self.forget_coming(place);
             if place == self.ends.len() {
                 self.ends.push(end);
             } else {
@@ -91,11 +80,6 @@ impl Hosts {
         opens: bool,
     ) -> Result<End, SimError> {
         let mut connection = self.connection(&plan.guest_config, opens);
-        self.notes_marks |= plan.policy.as_ref().is_some_and(has_exact_alpha);
-        if !self.has(plan.guest) {
-            let (place, hosts) = (slot.end(Side::Guest), (plan.guest, receiver));
-            return self.fresh_end(place, flow, hosts, connection, None);
-        }
         let is_coupled = plan.membership.is_some() && !plan.is_coupled_by_port();
         if is_coupled {
             connection.overrule();
@@ -118,6 +102,7 @@ impl Hosts {
             end.shares = coupled;
         }
         let instruments = Instruments::new(plan.policy.as_ref());
+        self.notes_marks |= instruments.exact.is_some();
         end.instruments = Some(Box::new(instruments));
         end.start = plan.start_policy.map(|policy| {
             let timer = self.start_timer(place);
@@ -148,9 +133,6 @@ impl Hosts {
     ) -> Result<End, SimError> {
         let connection = self.connection(&plan.receiver_config, opens);
         let (place, hosts) = (slot.end(Side::Receiver), (receiver, plan.guest));
-        if !self.has(receiver) {
-            return self.fresh_end(place, flow, hosts, connection, None);
-        }
         let mut end = self.fresh_end(place, flow, hosts, connection, plan.receiver_policy)?;
         end.start = plan.start_policy.map(|policy| {
             let timer = self.start_timer(place);
@@ -228,9 +210,6 @@ impl Hosts {
 
     fn wait_for(&mut self, slot: Slot, side: Side, stage: Stage, bytes: u64) {
         let place = slot.end(side);
-        if !self.has_end(place) {
-            return;
-        }
         let end = &mut self.ends[place];
         end.wait_for(stage, bytes);
         if let Some(notice) = end.settle().and_then(|over| self.notice(place, over)) {
@@ -245,10 +224,7 @@ impl Hosts {
 
     /// Requests [`Notice::Wake`] of this flow at `at`, in place of any time requested before.
     pub fn wake(&mut self, flow: usize, at: Nanos) {
-        self.count_deed();
-        if self.wakes_here(flow, at) {
-            self.timers.set(self.wakes[flow], Some(at));
-        }
+        self.timers.set(self.wakes[flow], Some(at));
     }
 
     /// Returns one end of a connection.

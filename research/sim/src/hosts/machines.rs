@@ -206,10 +206,6 @@ impl Hosts {
 
     /// Runs an operation of an end: now, or when its VM runs again.
     pub(super) fn act(&mut self, place: usize, deed: Deed) {
-        self.count_deed();
-        if !self.has_end(place) {
-            return;
-        }
         let end = &self.ends[place];
         if let Some(resident) = &end.resident {
             let machine = &mut self.machines.all[resident.machine];

@@ -14,16 +14,6 @@ pub enum Side {
 pub struct Slot(pub(super) u32);
 
 impl Slot {
-    /// Returns the slot of the connection with this number.
-    pub fn new(index: usize) -> Slot {
-        Slot(index as u32)
-    }
-
-    /// Returns the connection's number, from 0.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-
     pub(super) fn end(self, side: Side) -> usize {
         2 * self.0 as usize + usize::from(side == Side::Receiver)
     }
