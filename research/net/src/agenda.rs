@@ -106,11 +106,6 @@ impl Agenda {
         (self.first_at <= limit && self.first != NONE).then_some(self.first_at)
     }
 
-    /// Returns the rank of the packet that arrives first; the agenda must not be empty.
-    pub(crate) fn first_rank<P: Clone>(&self, depot: &Depot<P>) -> Rank {
-        depot.label(self.first).rank
-    }
-
     /// Adds a packet that was [addressed](Label::address) to `at` and `rank`, which must not arrive
     /// before the one removed last.
     #[inline(always)]

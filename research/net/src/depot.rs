@@ -3,7 +3,6 @@
 
 use uc_words::Nanos;
 
-use crate::order::INJECTED;
 use crate::topology::HostId;
 
 /// The order of packets that arrive at the same time.
@@ -59,25 +58,10 @@ impl Label {
         self.next = NONE;
     }
 
-    /// Returns the number of the packet's coming to the last link.
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
     /// Sets the number of the packet's coming to a link, and returns that of the link before.
     #[inline]
     pub(crate) fn set_sequence(&mut self, sequence: u64) -> u64 {
         std::mem::replace(&mut self.sequence, sequence)
-    }
-
-    /// Replaces a number where the label has it, as the sequence or in the rank.
-    pub(crate) fn renumber(&mut self, old: u64, new: u64) {
-        if self.sequence == old {
-            self.sequence = new;
-        }
-        if self.rank.1 & !INJECTED == old {
-            self.rank.1 = self.rank.1 & INJECTED | new;
-        }
     }
 
     /// Notes that the next link has refused the packet.

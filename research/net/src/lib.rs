@@ -16,23 +16,19 @@
 //!    order of (time, sequence). A driver on the real clock uses [`advance`](Network::advance) with a sink; a simulator uses
 //!    [`next_delivery`](Network::next_delivery) or [`next_arrival`](Network::next_arrival) and answers
 //!    each packet before time goes on.
-//! 7. `division`, `part`, `network/part.rs` and [`order`]: a network in parts that run at the same time.
 //!
 //! All arithmetic on packets is in integers. The one exception is the derivation of RED's
 //! parameters ([`queue::red::RedParameters`]), which happens once, before time zero.
 
 mod agenda;
 mod depot;
-mod division;
 pub mod error;
 mod fat_tree;
 pub mod fault;
 mod lane;
 pub mod link;
 pub mod network;
-pub mod order;
 pub mod packet;
-mod part;
 mod path;
 pub mod queue;
 pub mod random;
@@ -44,7 +40,6 @@ mod sources;
 pub mod stats;
 pub mod topology;
 
-pub use division::{Division, PARTS_MAX};
 pub use error::{NetError, SpecError};
 pub use fat_tree::FatTree;
 pub use fault::{Fault, FaultRule};
@@ -52,7 +47,6 @@ pub use lane::LinkSpec;
 pub use link::Link;
 pub use network::Network;
 pub use packet::{Ecn, Packet};
-pub use part::Crossing;
 pub use path::Path;
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, QueueSpec, Verdict};

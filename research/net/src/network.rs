@@ -8,7 +8,6 @@
 mod ahead;
 mod injection;
 mod offer;
-mod part;
 
 use std::collections::VecDeque;
 
@@ -18,9 +17,7 @@ use crate::agenda::Agenda;
 use crate::depot::Depot;
 use crate::error::NetError;
 use crate::lane::Lane;
-use crate::order::RANK_MAX;
 use crate::packet::Packet;
-use crate::part::Part;
 use crate::routes::Routes;
 use crate::sink::{Arrival, Delivery, Observer, Sink, Watching};
 use crate::stats::{FlowTable, LinkReport};
@@ -57,8 +54,6 @@ pub struct Network<P> {
     ahead: u64,
     /// Whether each link shows the observer all packets.
     shows_all: bool,
-    /// What it keeps as one of several parts; `None` for a whole network.
-    part: Option<Box<Part<P>>>,
 }
 
 impl<P: Packet> Network<P> {
@@ -95,7 +90,6 @@ impl<P: Packet> Network<P> {
             early: Vec::new(),
             ahead: 0,
             shows_all: false,
-            part: None,
         })
     }
 
@@ -136,34 +130,12 @@ impl<P: Packet> Network<P> {
         limit: Nanos,
         observer: &mut impl Observer<P>,
     ) -> Option<Arrival> {
-        self.next::<false>(limit, RANK_MAX, observer)
-    }
-
-    /// Processes events up to and including a time, and of the arrivals at that time those below a rank,
-    /// up to the next arrival at a host. `IS_PART`: whether the network is one of several parts.
-    // Always inlined, so that a whole network does nothing for parts.
-    #[inline(always)]
-    fn next<const IS_PART: bool>(
-        &mut self,
-        limit: Nanos,
-        below: (u64, u64),
-        observer: &mut impl Observer<P>,
-    ) -> Option<Arrival> {
         loop {
             let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
             let (at, link, packet) = if let Some(at) = self.agenda.due(injected.min(limit)) {
-                if IS_PART && at == limit {
-                    let (came, number) = self.agenda.first_rank(&self.depot);
-                    if (came.0, number) >= below {
-                        break;
-                    }
-                }
                 let packet = self.agenda.remove_first(&mut self.depot);
                 let label = self.depot.label(packet);
                 let end = self.ends[label.link as usize];
-                if IS_PART && let Some(part) = &mut self.part {
-                    part.comes(label.rank, end < self.hosts);
-                }
                 if end < self.hosts {
                     self.clock = self.clock.max(at);
                     let host = HostId(end as u32);
@@ -181,16 +153,11 @@ impl<P: Packet> Network<P> {
                 (at, link, packet)
             } else {
                 match self.inbox.pop_front_if(|next| next.at <= limit) {
-                    Some(Injected { at, link, packet }) => {
-                        if IS_PART && let Some(part) = &mut self.part {
-                            part.injects();
-                        }
-                        (at, link, packet)
-                    }
+                    Some(Injected { at, link, packet }) => (at, link, packet),
                     None => break,
                 }
             };
-            self.offer::<IS_PART>(at, link, packet, observer);
+            self.offer(at, link, packet, observer);
         }
         self.clock = self.clock.max(limit);
         None

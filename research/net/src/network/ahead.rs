@@ -8,9 +8,7 @@
 use uc_words::Nanos;
 
 use super::Network;
-use crate::depot::Rank;
 use crate::lane::Lane;
-use crate::order::INJECTED;
 use crate::packet::Packet;
 use crate::sources::{Source, sources};
 use crate::stats::LinkReport;
@@ -18,6 +16,9 @@ use crate::topology::{HostId, LinkId};
 
 /// No link of a network.
 const NO_LINK: LinkId = LinkId(u32::MAX);
+
+/// At one time injections come after arrivals; this bit puts their order after that of all arrivals.
+pub(super) const INJECTED: u64 = 1 << 63;
 
 impl<P: Packet> Network<P> {
     /// Makes the network faster for those who know that packets go between these pairs of hosts alone,
@@ -31,7 +32,6 @@ impl<P: Packet> Network<P> {
         self.early = vec![(NO_LINK, NO_LINK); self.hosts];
         for (link, source) in (0..).map(LinkId).zip(sources) {
             if let Source::Link(before) = source
-                && self.are_in_one_part(before, link)
                 && self.lanes[link.0 as usize].is_drop_tail()
                 && let Some(early @ &mut (NO_LINK, _)) =
                     self.early.get_mut(self.ends[link.0 as usize])
@@ -59,33 +59,9 @@ impl<P: Packet> Network<P> {
     /// Carries a packet that `link` has taken at `at` and that arrives at `arrives`, and passes it on to
     /// the link behind where `link` is its only source.
     #[inline(always)]
-    pub(super) fn carry<const IS_PART: bool>(
-        &mut self,
-        at: Nanos,
-        link: LinkId,
-        number: u32,
-        arrives: Nanos,
-    ) {
-        if IS_PART {
-            return self.carry_in_part(at, link, number, arrives);
-        }
+    pub(super) fn carry(&mut self, at: Nanos, mut link: LinkId, number: u32, mut arrives: Nanos) {
         let sequence = self.sequence;
         self.sequence += 1;
-        let (arrives, rank) = self.address(at, link, number, arrives, sequence);
-        self.agenda.add(&mut self.depot, number, arrives, rank);
-    }
-
-    /// Addresses a packet that is carried and has got the number `sequence`. Returns when and with which
-    /// rank it arrives.
-    #[inline(always)]
-    pub(super) fn address(
-        &mut self,
-        at: Nanos,
-        mut link: LinkId,
-        number: u32,
-        mut arrives: Nanos,
-        sequence: u64,
-    ) -> (Nanos, Rank) {
         let label = self.depot.label_mut(number);
         let before = label.set_sequence(sequence | !self.ahead);
         // Without links that take packets early the number alone is the rank.
@@ -105,7 +81,7 @@ impl<P: Packet> Network<P> {
             }
         }
         label.address(arrives, rank, link.0);
-        (arrives, rank)
+        self.agenda.add(&mut self.depot, number, arrives, rank);
     }
 
     /// Takes from a report what has not arrived yet, and what the link has taken before its time.

@@ -59,9 +59,6 @@ impl<P: Packet> Network<P> {
         let size_bytes = packet.size_bytes();
         let number = self.depot.store(to, size_bytes, packet);
         if !self.take(at, link, number, size_bytes) {
-            if let Some(part) = &mut self.part {
-                part.waits();
-            }
             self.inbox.push_back(Injected {
                 at,
                 link,
@@ -114,11 +111,7 @@ impl<P: Packet> Network<P> {
         let Some(arrives) = self.lanes[link.0 as usize].take(at, size_bytes) else {
             return false;
         };
-        if self.part.is_some() {
-            self.carry_injected(at, link, number, arrives);
-        } else {
-            self.carry::<false>(at, link, number, arrives);
-        }
+        self.carry(at, link, number, arrives);
         true
     }
 }

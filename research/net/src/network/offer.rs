@@ -11,9 +11,8 @@ use crate::topology::LinkId;
 
 impl<P: Packet> Network<P> {
     /// Offers a packet to a link.
-    // Always inlined, as there is more than one loop over events.
-    #[inline(always)]
-    pub(super) fn offer<const IS_PART: bool>(
+    #[inline]
+    pub(super) fn offer(
         &mut self,
         at: Nanos,
         link: LinkId,
@@ -22,20 +21,14 @@ impl<P: Packet> Network<P> {
     ) {
         let lane = &mut self.lanes[link.0 as usize];
         if lane.has_faults() {
-            return self.expose::<IS_PART>(at, link, packet, observer);
+            return self.expose(at, link, packet, observer);
         }
-        self.enqueue::<IS_PART>(at, link, packet, Nanos::ZERO, observer);
+        self.enqueue(at, link, packet, Nanos::ZERO, observer);
     }
 
     /// Offers a packet to a link with fault rules.
     #[cold]
-    fn expose<const IS_PART: bool>(
-        &mut self,
-        at: Nanos,
-        link: LinkId,
-        number: u32,
-        observer: &mut impl Observer<P>,
-    ) {
+    fn expose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
         let Some(packet) = self.depot.get(number) else {
             return;
         };
@@ -45,16 +38,16 @@ impl<P: Packet> Network<P> {
             Some(Fault::Reorder { hold }) => hold,
             Some(Fault::Duplicate) => {
                 if let Some(copy) = self.depot.duplicate(number) {
-                    self.enqueue::<IS_PART>(at, link, copy, Nanos::ZERO, observer);
+                    self.enqueue(at, link, copy, Nanos::ZERO, observer);
                 }
                 Nanos::ZERO
             }
         };
-        self.enqueue::<IS_PART>(at, link, number, hold, observer);
+        self.enqueue(at, link, number, hold, observer);
     }
 
     #[inline(always)]
-    fn enqueue<const IS_PART: bool>(
+    fn enqueue(
         &mut self,
         at: Nanos,
         link: LinkId,
@@ -77,7 +70,7 @@ impl<P: Packet> Network<P> {
         }
         observer.taken(at, link, packet);
         let arrives = lane.accept(at, size_bytes, hold);
-        self.carry::<IS_PART>(at, link, number, arrives);
+        self.carry(at, link, number, arrives);
     }
 
     /// Drops a packet that found no room at `link`.
