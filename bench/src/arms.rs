@@ -10,7 +10,7 @@ use std::num::NonZero;
 use anyhow::{Result, anyhow};
 use uc_batch::{Task, sim};
 use uc_experiment::{Arm, Experiment, Point, RunRecord};
-use uc_vm::Programs;
+use uc_lab::vm::Programs;
 
 pub use watch::Watch;
 

@@ -8,7 +8,7 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use uc_batch::{Pool, Task, memory, tasks};
 use uc_experiment::{Arm, Nanos, Point, RunRecord};
-use uc_vm::Templates;
+use uc_lab::vm::Templates;
 
 use crate::arms::{self, Watch};
 use crate::traces::Traces;

@@ -66,7 +66,7 @@ impl Arguments {
             Command::Verify(verify) => verify.execute(),
             Command::Packetdrill(packetdrill) => packetdrill.execute(),
             Command::Manual(manual) => manual.execute(Arguments::command()),
-            Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),
+            Command::Machine => Ok(uc_lab::vm::agent::main().map(|()| true)?),
         }
     }
 }

@@ -67,7 +67,10 @@ fn sweep_of_200_points_has_the_same_bytes_from_1_2_and_7_shards() {
     let folder = folder_with(&sweep());
     let made = outcome(run(&folder, "whole", &[]));
     assert_made(&made);
-    assert!(made.stderr.contains("uc-bench: undecided so far: "), "{made:?}");
+    assert!(
+        made.stderr.contains("uc-bench: undecided so far: "),
+        "{made:?}"
+    );
     let whole = bytes(&folder, "whole");
     for count in [1, 2, 7] {
         let out = format!("merged-{count}");

@@ -11,8 +11,8 @@ use uc_couple::seat::{GuestSetup, Place};
 use uc_couple::serve::{Event, Server};
 use uc_experiment::{FlowSample, RunRecord};
 use uc_lab::NoPorts;
-use uc_vm::message::Request;
-use uc_vm::{Machine, Machines, Templates, VmError};
+use uc_lab::vm::message::Request;
+use uc_lab::vm::{Machine, Machines, Templates, VmError};
 
 use crate::common::uc::inside;
 use crate::common::{experiment, guest, live_vm};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use uc_vm::message::Request;
-use uc_vm::{Links, Template, VmError};
+use uc_lab::vm::message::Request;
+use uc_lab::vm::{Links, Template, VmError};
 
 use crate::common::live_vm;
 use crate::common::uc::inside;

@@ -1,7 +1,7 @@
 //! Ports, starts and congestion controls in real guests with older or newer kernels than this
 //! machine's, which test those kernels' verifiers and hooks.
 
-use uc_vm::series::CHECKED_SERIES;
+use uc_lab::vm::series::CHECKED_SERIES;
 
 use crate::common::live_vm;
 use crate::inside::site::Site;

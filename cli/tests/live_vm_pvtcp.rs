@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use uc_experiment::RunRecord;
-use uc_vm::series::CHECKED_SERIES;
-use uc_vm::{Links, Machine, Machines, Template, Templates};
+use uc_lab::vm::series::CHECKED_SERIES;
+use uc_lab::vm::{Links, Machine, Machines, Template, Templates};
 
 use crate::common::pvtcp::{KERNELS, SAMPLES, SERIES, build, can_run, insert, read, remove, store};
 use crate::common::uc::inside;

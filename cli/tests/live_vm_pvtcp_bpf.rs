@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use uc_experiment::RunRecord;
-use uc_vm::{Machine, Machines, Templates};
+use uc_lab::vm::{Machine, Machines, Templates};
 
 use crate::common::uc::inside;
 use crate::common::{experiment, guest, live_vm};
@@ -124,9 +124,9 @@ fn live_vm_unloading_removes_the_minimum_rto_programs() {
     if !live_vm(&["6.1"]) {
         return;
     }
-    let template = uc_vm::Template::boot("6.1", &inside(), false).unwrap();
+    let template = uc_lab::vm::Template::boot("6.1", &inside(), false).unwrap();
     let mut machine = template
-        .machine("a guest", uc_vm::Links::default())
+        .machine("a guest", uc_lab::vm::Links::default())
         .unwrap();
     let mut uc = |arguments: &[&str]| {
         let arguments: Vec<&str> = ["/bin/uc", "guest"]

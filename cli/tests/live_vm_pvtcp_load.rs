@@ -8,13 +8,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use uc_lab::load::GoOn;
+use uc_lab::vm::home::set_up;
+use uc_lab::vm::machine::PATIENCE;
+use uc_lab::vm::message::{Answer, FlowEvent, Order, Request};
+use uc_lab::vm::series::CHECKED_SERIES;
+use uc_lab::vm::{Links, Machine, Shape, Template};
 use uc_lab::wiring::Ends;
 use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception};
-use uc_vm::home::set_up;
-use uc_vm::machine::PATIENCE;
-use uc_vm::message::{Answer, FlowEvent, Order, Request};
-use uc_vm::series::CHECKED_SERIES;
-use uc_vm::{Links, Machine, Shape, Template};
 
 use crate::common::pvtcp::{KERNELS, SAMPLES, SERIES, build, can_run, insert, remove, store};
 use crate::common::uc::{assert_refusal, bench, folder_with, inside, outcome};
@@ -221,7 +221,7 @@ fn live_vm_pvtcp_loads_its_module_or_names_the_command_that_builds_it() {
     let cache = tempfile::tempdir().unwrap();
     let kernels = cache.path().join("undercurrent/kernels").join(SERIES);
     std::fs::create_dir_all(&kernels).unwrap();
-    let there = uc_vm::Kernel::find(SERIES).unwrap().modules();
+    let there = uc_lab::vm::Kernel::find(SERIES).unwrap().modules();
     for name in ["vmlinuz", "release", "modules", "modules.builtin"] {
         symlink(there.with_file_name(name), kernels.join(name)).unwrap();
     }

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use uc_experiment::RunRecord;
-use uc_vm::message::Request;
-use uc_vm::{Machine, Machines, Templates};
+use uc_lab::vm::message::Request;
+use uc_lab::vm::{Machine, Machines, Templates};
 
 use crate::common::pvtcp::{SAMPLES, SERIES, build, can_run, insert, store};
 use crate::common::uc::inside;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uc_vm::{Links, Template};
+use uc_lab::vm::{Links, Template};
 
 use crate::common::live_vm;
 use crate::common::uc::inside;

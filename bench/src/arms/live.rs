@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use uc_batch::{Task, cancelled};
 use uc_experiment::{Nanos, RunRecord};
+use uc_lab::vm::Machines;
 use uc_lab::{Home, LabError, LivePorts, Namespaces, Progress, Repetition, run_case_in};
-use uc_vm::Machines;
 
 use super::watch::Watch;
 

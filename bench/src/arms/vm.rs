@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use uc_experiment::{Experiment, Guests, Point, Stack};
+use uc_lab::vm::kernel::DEFAULT_SERIES;
+use uc_lab::vm::{Kernel, Programs};
 use uc_program::UC;
-use uc_vm::kernel::DEFAULT_SERIES;
-use uc_vm::{Kernel, Programs};
 
 /// Checks that this machine has what every guest needs: QEMU and the kernels.
 pub(super) fn check(points: &[Point]) -> Result<()> {
@@ -21,7 +21,7 @@ pub(super) fn check(points: &[Point]) -> Result<()> {
             *series.entry(series_of(stack)).or_insert(false) |= stack.pvtcp.is_some();
         }
     }
-    uc_vm::check(series.keys().copied())?;
+    uc_lab::vm::check(series.keys().copied())?;
     for (series, _) in series.into_iter().filter(|(_, pvtcp)| *pvtcp) {
         Kernel::find(series)?.pvtcp()?;
     }

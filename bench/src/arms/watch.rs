@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
 use uc_experiment::Nanos;
-use uc_vm::Templates;
+use uc_lab::vm::Templates;
 
 /// The connection of a run to its caller: progress and cancellation.
 pub struct Watch<'a> {

@@ -23,5 +23,5 @@ pub fn live() -> bool {
 
 /// Returns `true` if this machine can run live tests whose guests are VMs with these kernels.
 pub fn live_vm(series: &[&str]) -> bool {
-    live() && uc_live::or_skip(uc_vm::check(series.iter().copied())).is_some()
+    live() && uc_live::or_skip(uc_lab::vm::check(series.iter().copied())).is_some()
 }

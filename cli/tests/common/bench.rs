@@ -164,7 +164,7 @@ pub fn complete_checksums(namespace: &Namespace, interface: &str) {
 /// Returns how many times as long as with other kernels everything may take on this machine, which
 /// is a guest if its kernel has KASAN.
 pub fn patience() -> u32 {
-    uc_vm::series::slowdown(&release())
+    uc_lab::vm::series::slowdown(&release())
 }
 
 /// Returns the full version of the running kernel.

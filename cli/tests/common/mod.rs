@@ -58,7 +58,7 @@ pub fn live_with(programs: &[&str]) -> bool {
 
 /// Returns `true` if this machine can run live tests whose guests are VMs with these kernels.
 pub fn live_vm(series: &[&str]) -> bool {
-    live() && uc_live::or_skip(uc_vm::check(series.iter().copied())).is_some()
+    live() && uc_live::or_skip(uc_lab::vm::check(series.iter().copied())).is_some()
 }
 
 /// Returns `true` if this machine can run live tests that load congestion controls in BPF.

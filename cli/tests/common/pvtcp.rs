@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use uc_vm::machine::PATIENCE;
-use uc_vm::message::{Answer, Request};
-use uc_vm::{Machine, VmError};
+use uc_lab::vm::machine::PATIENCE;
+use uc_lab::vm::message::{Answer, Request};
+use uc_lab::vm::{Machine, VmError};
 
 use super::live_vm;
 
@@ -60,7 +60,7 @@ fn compile(series: &str, symbol: &str) -> Vec<u8> {
 }
 
 fn headers(series: &str) -> PathBuf {
-    let kernel = uc_vm::Kernel::find(series).unwrap();
+    let kernel = uc_lab::vm::Kernel::find(series).unwrap();
     kernel.modules().with_file_name("build")
 }
 

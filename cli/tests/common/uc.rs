@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use uc_lab::vm::Programs;
 pub use uc_live::command::*;
-use uc_vm::Programs;
 
 /// Path of this build's `uc`.
 pub const UC: &str = env!("CARGO_BIN_EXE_uc");

@@ -11,7 +11,7 @@ use super::{kernel, timed, uc};
 use crate::common::truth::{assert_truth, info, rested};
 use crate::common::tuned::{self, Group};
 use crate::common::uc::{refusal, success};
-use uc_vm::image::MODULES;
+use uc_lab::vm::image::MODULES;
 
 /// First kernel in which a congestion control can be a pinned link.
 const FIRST: (u32, u32) = (6, 4);
@@ -57,7 +57,7 @@ pub fn tune() {
 /// Compares what `uc flows --truth` tells of a tenant's socket with the socket's own TCP_INFO.
 pub fn tell_the_truth(site: &Site) {
     for module in ["inet_diag", "tcp_diag"] {
-        uc_vm::modules::load(Path::new(MODULES), module).unwrap();
+        uc_lab::vm::modules::load(Path::new(MODULES), module).unwrap();
     }
     // the name by which the namespace is found, as `ip netns` makes it
     std::fs::create_dir_all("/run/netns").unwrap();

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use uc_vm::image::place_of;
-use uc_vm::series::slowdown;
-use uc_vm::{Links, Template};
+use uc_lab::vm::image::place_of;
+use uc_lab::vm::series::slowdown;
+use uc_lab::vm::{Links, Template};
 
 use crate::common::bench::release;
 use crate::common::uc::{UC, inside as programs};

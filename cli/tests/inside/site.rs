@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use uc_lab::netns::Namespace;
+use uc_lab::vm::image::MODULES;
 use uc_lab::wiring;
-use uc_vm::image::MODULES;
 
 use crate::common::transfer::{End, Transfer};
 use crate::common::uc::success;
@@ -31,7 +31,7 @@ impl Site {
     /// one.
     pub fn build(tenants: usize) -> Self {
         for module in NEEDED {
-            uc_vm::modules::load(Path::new(MODULES), module).unwrap();
+            uc_lab::vm::modules::load(Path::new(MODULES), module).unwrap();
         }
         let host = Namespace::here("the host").unwrap();
         host.set_sysctls(&[("net.ipv4.ip_forward", "1".to_owned())])

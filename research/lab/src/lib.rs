@@ -15,7 +15,7 @@
 //!   the flows, and their measurement; [`incast`]: blocks on request; [`messages`], [`journal`]:
 //!   messages and transfers; `web`, `nginx`: pages of a real web server.
 //! - [`ports`]: the interface to port programs; [`home`], [`load`]: the interface to platforms of
-//!   guests.
+//!   guests; [`vm`]: guests that are virtual machines.
 
 mod ack_gaps;
 mod addresses;
@@ -60,6 +60,7 @@ pub mod tcp_counters;
 pub mod tcp_info;
 pub mod traffic;
 pub mod turns;
+pub mod vm;
 mod web;
 pub mod wire;
 pub mod wire_setup;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::message::{Answer, LINE_BYTES_MAX, Request};
+use crate::vm::message::{Answer, LINE_BYTES_MAX, Request};
 
 /// A channel to a guest's agent, or to QEMU's monitor.
 #[derive(Debug)]

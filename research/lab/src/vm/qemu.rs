@@ -11,9 +11,9 @@ use std::process::{Child, Command, Stdio};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-use crate::accel::Accel;
-use crate::error::VmError;
-use crate::image::{INIT, Image};
+use crate::vm::accel::Accel;
+use crate::vm::error::VmError;
+use crate::vm::image::{INIT, Image};
 
 /// QEMU's program.
 const QEMU: &str = "qemu-system-x86_64";
@@ -74,7 +74,7 @@ pub(crate) struct Wires<'a> {
 /// # Errors
 /// [`VmError::Program`] when it is missing.
 pub fn find() -> Result<PathBuf, VmError> {
-    uc_lab::need::find(QEMU).ok_or(VmError::Program {
+    crate::need::find(QEMU).ok_or(VmError::Program {
         program: QEMU,
         package: "qemu-system-x86",
     })

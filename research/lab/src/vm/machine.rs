@@ -7,16 +7,16 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use uc_lab::load::GoOn;
 
-use crate::accel::Accel;
-use crate::channel::Channel;
-use crate::error::{VmError, resource};
-use crate::fault;
-use crate::image::Image;
-use crate::message::{Answer, Ran, Request};
-use crate::qemu::{self, Shape, Wires};
-use crate::series;
+use crate::load::GoOn;
+use crate::vm::accel::Accel;
+use crate::vm::channel::Channel;
+use crate::vm::error::{VmError, resource};
+use crate::vm::fault;
+use crate::vm::image::Image;
+use crate::vm::message::{Answer, Ran, Request};
+use crate::vm::qemu::{self, Shape, Wires};
+use crate::vm::series;
 
 /// Time limit for an agent's short actions. Ten emulated CPUs that start the same programs at the
 /// same time on two busy cores have needed more than half a minute.

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::VmError;
-use crate::series::is_checked;
+use crate::vm::error::VmError;
+use crate::vm::series::is_checked;
 
 /// Kernel series of guests whose stack names none.
 pub const DEFAULT_SERIES: &str = "6.1";

@@ -16,8 +16,8 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use uc_experiment::{Case, Guests};
 
-use crate::error::VmError;
-use crate::machine::Machine;
+use crate::vm::error::VmError;
+use crate::vm::machine::Machine;
 
 impl Machine {
     /// Returns the thread that executes its first CPU's instructions.

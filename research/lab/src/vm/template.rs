@@ -8,18 +8,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use uc_lab::load::GoOn;
-use uc_lab::netns::Namespace;
-use uc_lab::tap::Tap;
 
-use crate::accel::{self, Accel};
-use crate::error::{VmError, resource};
-use crate::image::{Image, Programs};
-use crate::kernel::Kernel;
-use crate::machine::{Connections, Machine};
-use crate::monitor::Monitor;
-use crate::qemu::{self, Shape};
-use crate::series::slowdown;
+use crate::load::GoOn;
+use crate::netns::Namespace;
+use crate::tap::Tap;
+use crate::vm::accel::{self, Accel};
+use crate::vm::error::{VmError, resource};
+use crate::vm::image::{Image, Programs};
+use crate::vm::kernel::Kernel;
+use crate::vm::machine::{Connections, Machine};
+use crate::vm::monitor::Monitor;
+use crate::vm::qemu::{self, Shape};
+use crate::vm::series::slowdown;
 
 /// Time limit for a boot, which takes four seconds on an idle host and three times that on a busy
 /// one.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use uc_experiment::CouplingRules;
-use uc_lab::CongestionControls;
-use uc_lab::netns::Namespace;
-use uc_lab::tcp_counters;
-use uc_lab::wiring;
 
-use crate::image::MODULES;
-use crate::message::{Done, SetUp};
-use crate::modules;
+use crate::CongestionControls;
+use crate::netns::Namespace;
+use crate::tcp_counters;
+use crate::vm::image::MODULES;
+use crate::vm::message::{Done, SetUp};
+use crate::vm::modules;
+use crate::wiring;
 
 /// Name of the guest's interface.
 const INTERFACE: &str = "eth0";
@@ -20,7 +20,7 @@ const PVTCP: &str = "/sys/module/uc_pvtcp/parameters/stats";
 
 /// Applies all settings, in the order in which a namespace of the live backend would be set up.
 pub fn set_up(set_up: &SetUp) -> Done<CongestionControls> {
-    let text = |error: uc_lab::LabError| error.to_string();
+    let text = |error: crate::LabError| error.to_string();
     let here = Namespace::here("this guest").map_err(text)?;
     let sysctls = set_up
         .sysctls

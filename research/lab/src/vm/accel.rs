@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::kernel;
+use crate::vm::kernel;
 
 /// The executor of a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn tsc() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Returns 0: other architectures never get here, [`crate::machine`] refuses them first.
+/// Returns 0: other architectures never get here, [`crate::vm::machine`] refuses them first.
 #[cfg(not(target_arch = "x86_64"))]
 fn tsc() -> u64 {
     0

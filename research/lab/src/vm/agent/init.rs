@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 
-use crate::error::{VmError, resource};
-use crate::image::MODULES;
-use crate::modules;
-use crate::qemu::CONTROL_PORT;
+use crate::vm::error::{VmError, resource};
+use crate::vm::image::MODULES;
+use crate::vm::modules;
+use crate::vm::qemu::CONTROL_PORT;
 
 /// File systems and their mount points, in order.
 const MOUNTS: [(&str, &str); 7] = [

@@ -9,14 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use uc_experiment::FlowSample;
-use uc_lab::event::Event;
-use uc_lab::pattern::Pattern;
-use uc_lab::sender::Bulk;
-use uc_lab::tcp_info::TcpInfo;
-use uc_lab::{CongestionControls, sampler, socket};
 
 use super::stack;
-use crate::message::{Done, FlowEvent, Order, SetUp, Sighting};
+use crate::event::Event;
+use crate::pattern::Pattern;
+use crate::sender::Bulk;
+use crate::tcp_info::TcpInfo;
+use crate::vm::message::{Done, FlowEvent, Order, SetUp, Sighting};
+use crate::{CongestionControls, sampler, socket};
 
 /// Name of this guest in messages; the host prefixes the name that it knows.
 const GUEST: &str = "this guest";

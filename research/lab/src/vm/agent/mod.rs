@@ -11,10 +11,11 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::VmError;
-use crate::message::{Answer, Done, LINE_BYTES_MAX, Request};
-use crate::modules;
 use flows::Flows;
+
+use crate::vm::error::VmError;
+use crate::vm::message::{Answer, Done, LINE_BYTES_MAX, Request};
+use crate::vm::modules;
 
 /// Runs the first process of a guest. Returns only on failure.
 ///

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::message::{Done, OUTPUT_BYTES_MAX, Ran};
+use crate::vm::message::{Done, OUTPUT_BYTES_MAX, Ran};
 
 /// Interval at which a running program is polled.
 const LOOK: Duration = Duration::from_millis(5);

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use uc_lab::need;
 
-use crate::cpio::Archive;
-use crate::error::{VmError, resource};
-use crate::kernel::Kernel;
+use crate::need;
+use crate::vm::cpio::Archive;
+use crate::vm::error::{VmError, resource};
+use crate::vm::kernel::Kernel;
 
 /// Path of the first process in a guest.
 pub const INIT: &str = "/bin/uc-bench";
@@ -71,7 +71,7 @@ impl Image {
         }
         let mut programs = vec![(INIT.to_owned(), host.init.clone())];
         for name in ["ip", "ethtool"] {
-            let path = need::program(name).map_err(uc_lab::LabError::from)?;
+            let path = need::program(name).map_err(crate::LabError::from)?;
             programs.push((format!("/bin/{name}"), path));
         }
         programs.extend(

@@ -4,10 +4,10 @@ use std::fs;
 
 use uc_experiment::{Pvtcp, RttFilter};
 
-use crate::error::VmError;
-use crate::kernel::Kernel;
-use crate::machine::Machine;
-use crate::message::Request;
+use crate::vm::error::VmError;
+use crate::vm::kernel::Kernel;
+use crate::vm::machine::Machine;
+use crate::vm::message::Request;
 
 /// Path of the module in the guest.
 const INSIDE: &str = "/tmp/uc_pvtcp.ko";

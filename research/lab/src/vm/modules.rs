@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::VmError;
+use crate::vm::error::VmError;
 
 /// Maximum depth of dependencies; a deeper chain is a cycle.
 const DEPTH_MAX: usize = 16;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::channel::Channel;
-use crate::error::VmError;
+use crate::vm::channel::Channel;
+use crate::vm::error::VmError;
 
 /// Time limit for a command.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use uc_experiment::{FlowSample, Nanos};
-use uc_lab::load::{Counted, GoOn, Running};
-use uc_lab::turns::Turns;
-use uc_lab::{LabError, Load, Plan, Reception, Sighting, clock, tcp_counters, traffic};
 
-use crate::coupling::{self, Coupling};
-use crate::error::VmError;
-use crate::freezer::{Freezer, Stalls};
-use crate::machine::{Machine, PATIENCE};
-use crate::message::{Answer, FlowEvent, Order, Request};
+use crate::load::{Counted, GoOn, Running};
+use crate::turns::Turns;
+use crate::vm::coupling::{self, Coupling};
+use crate::vm::error::VmError;
+use crate::vm::freezer::{Freezer, Stalls};
+use crate::vm::machine::{Machine, PATIENCE};
+use crate::vm::message::{Answer, FlowEvent, Order, Request};
+use crate::{LabError, Load, Plan, Reception, Sighting, clock, tcp_counters, traffic};
 
 /// Interval at which VMs are asked whether their flows are connected.
 const LOOK: Duration = Duration::from_millis(20);
@@ -205,7 +205,7 @@ impl<'a> Senders<'a> {
     /// Returns the timeouts of each flow: all of a guest's if it has one flow, `None` if it has
     /// several.
     fn timeouts(&self, after: &[BTreeMap<String, u64>]) -> Vec<Option<u32>> {
-        let of_flow = |flow: &uc_lab::reception::Expected| {
+        let of_flow = |flow: &crate::reception::Expected| {
             let count = self.since(after, flow.running.guest, tcp_counters::TIMEOUTS);
             let alone = self.plan.guests[flow.running.guest].flows == 1;
             alone.then(|| u32::try_from(count).unwrap_or(u32::MAX))

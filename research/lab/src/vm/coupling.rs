@@ -13,13 +13,13 @@ use tempfile::TempDir;
 use uc_couple::host::Policy;
 use uc_couple::seat::{GuestSetup, Place};
 use uc_couple::serve::{Event, ServeError, Server};
-use uc_lab::Plan;
-use uc_lab::load::GoOn;
-use uc_lab::plan::Guest;
 
-use crate::error::{VmError, resource};
-use crate::machine::{Machine, PATIENCE};
-use crate::message::{Answer, Request};
+use crate::Plan;
+use crate::load::GoOn;
+use crate::plan::Guest;
+use crate::vm::error::{VmError, resource};
+use crate::vm::machine::{Machine, PATIENCE};
+use crate::vm::message::{Answer, Request};
 
 /// Time limit for loading the programs. Verification takes two seconds of a CPU, half a minute on
 /// an emulated one, and the host may be busy.

@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use uc_lab::realtime::be_realtime;
-use uc_lab::turns::Turns;
 
-use crate::error::{VmError, resource};
-use crate::machine::Machine;
+use crate::realtime::be_realtime;
+use crate::turns::Turns;
+use crate::vm::error::{VmError, resource};
+use crate::vm::machine::Machine;
 
 /// Time limit for a thread to stop.
 const STOP_BOUND: Duration = Duration::from_secs(1);

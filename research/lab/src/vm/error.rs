@@ -3,9 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use uc_lab::LabError;
-
-use crate::series;
+use crate::LabError;
+use crate::vm::series;
 
 /// Why a VM can't be built, booted or used.
 #[derive(Debug, thiserror::Error)]

@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use uc_experiment::Case;
-use uc_lab::load::GoOn;
-use uc_lab::plan::{Guest, mac_text};
-use uc_lab::wiring::{Ends, guest_lines};
-use uc_lab::{Home, Lab, LabError, Load, Plan, Reception, stack};
 
-use crate::coupling::{self, Coupling};
-use crate::error::{VmError, resource};
-use crate::image::Programs;
-use crate::kernel::DEFAULT_SERIES;
-use crate::load::Senders;
-use crate::machine::{Machine, PATIENCE};
-use crate::message::{Answer, Request, SetUp};
-use crate::processors::{Apart, at_once};
-use crate::pvtcp;
-use crate::qemu::Shape;
-use crate::template::{Links, Template};
+use crate::load::GoOn;
+use crate::plan::{Guest, mac_text};
+use crate::vm::coupling::{self, Coupling};
+use crate::vm::error::{VmError, resource};
+use crate::vm::image::Programs;
+use crate::vm::kernel::DEFAULT_SERIES;
+use crate::vm::load::Senders;
+use crate::vm::machine::{Machine, PATIENCE};
+use crate::vm::message::{Answer, Request, SetUp};
+use crate::vm::processors::{Apart, at_once};
+use crate::vm::pvtcp;
+use crate::vm::qemu::Shape;
+use crate::vm::template::{Links, Template};
+use crate::wiring::{Ends, guest_lines};
+use crate::{Home, Lab, LabError, Load, Plan, Reception, stack};
 
 /// Booted VMs to copy, one for each kernel, made on first use.
 #[derive(Debug)]
