@@ -14,6 +14,8 @@
 //! [`compare`], [`coverage`], [`campaign`], then [`shrink`] and [`trace`] for what happens when a case
 //! fails, [`lift`] for the assumptions, [`matrix`] for other guests, [`smallest`] with [`rounds`]
 //! for the smallest case in which a receive window cannot express f, and [`record`] for what is kept.
+//!
+//! [`games`] are about guests that obey no law: what one gains against its port and its neighbours.
 
 mod bottleneck;
 pub mod campaign;
@@ -22,6 +24,7 @@ pub mod coverage;
 pub mod draw;
 pub mod element;
 pub mod error;
+pub mod games;
 pub mod law;
 pub mod lift;
 pub mod matrix;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use uc_core::{Law, Policy, Segment, consts, law};
 use uc_net::random::Stream;
 
-use crate::{MSS, TICK_NS};
+use crate::games::{MSS, TICK_NS};
 
 /// Ethernet, IPv4 and TCP headers without options, of each segment on the link.
 const HEADER_BYTES: u64 = 54;

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use uc_core::Segment;
 use uc_net::random::Stream;
 
-use crate::guest::Guest;
-use crate::manners::Frame;
-use crate::network::{Link, Network};
-use crate::peer::Peer;
-use crate::plan::Plan;
-use crate::port::{Cores, Guard};
-use crate::{TICK_NS, TICKS};
+use crate::games::guest::Guest;
+use crate::games::manners::Frame;
+use crate::games::network::{Link, Network};
+use crate::games::peer::Peer;
+use crate::games::plan::Plan;
+use crate::games::port::{Cores, Guard};
+use crate::games::{TICK_NS, TICKS};
 
 /// The clock of native cores at the first tick.
 const START_NS: u64 = 1_000_000_000;

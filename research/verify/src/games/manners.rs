@@ -2,9 +2,9 @@
 
 use uc_core::Segment;
 
-use crate::MSS;
-use crate::plan::Plan;
-use crate::trick::{Disguise, Trick};
+use crate::games::MSS;
+use crate::games::plan::Plan;
+use crate::games::trick::{Disguise, Trick};
 
 /// A frame of the guest.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 use uc_core::consts;
 use uc_net::random::Stream;
 
-use crate::TICKS;
-use crate::trick::{Greeting, Trick};
+use crate::games::TICKS;
+use crate::games::trick::{Greeting, Trick};
 
 const PSH: u8 = consts::PSH as u8;
 
@@ -56,7 +56,7 @@ impl Timed {
             Trick::Silent => until.min(from + 1 + random.below(6_000)),
             _ => until,
         };
-        let every = 1 + crate::of_any_size(random, 12);
+        let every = 1 + crate::games::of_any_size(random, 12);
         let every = match trick.takes_volume() {
             true => every.max(VOLUME_TICKS),
             false => every,

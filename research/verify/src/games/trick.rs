@@ -3,7 +3,7 @@
 use uc_core::consts;
 use uc_net::random::Stream;
 
-use crate::{MSS, of_any_size};
+use crate::games::{MSS, of_any_size};
 
 /// The smallest segments that a plan cuts data into (bytes). The headers of smaller ones take noticeably
 /// more of the link, which the small writes of an honest guest do as well.

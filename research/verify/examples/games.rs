@@ -1,7 +1,7 @@
 //! Plays games of the random adversary against each law's ports, with `strict` and a guard of one
 //! segment, and prints what it gained at most.
 //!
-//! `cargo run --release -p uc-games --example games [plans] [seed] [law] [chain]`
+//! `cargo run --release -p uc-verify --example games [plans] [seed] [law] [chain]`
 //!
 //! With a law, only its games; with a chain, each plan of that chain. `table` instead of a number prints
 //! what each trick gains alone.
@@ -10,9 +10,9 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use uc_core::Law;
-use uc_games::campaign::CHAIN_PLANS;
-use uc_games::table::table;
-use uc_games::{Campaign, Guard, Plan, Standing};
+use uc_verify::games::campaign::CHAIN_PLANS;
+use uc_verify::games::table::table;
+use uc_verify::games::{Campaign, Guard, Plan, Standing};
 
 /// Worst plans that are printed for each law.
 const PRINTED: usize = 3;
@@ -115,7 +115,7 @@ fn print_worst(campaign: Campaign, title: &str, tried: &[Tried]) {
             one.plan
         );
         println!(
-            "      cargo run --release -p uc-games --example games 0 {} {} {}",
+            "      cargo run --release -p uc-verify --example games 0 {} {} {}",
             campaign.seed,
             campaign.law.name(),
             one.chain

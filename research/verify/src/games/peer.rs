@@ -2,7 +2,7 @@
 
 use uc_core::{Segment, consts};
 
-use crate::{MSS, after};
+use crate::games::{MSS, after};
 
 const FIN: u8 = consts::FIN as u8;
 const SYN: u8 = consts::SYN as u8;

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use uc_core::{Segment, consts};
-use uc_games::manners::Frame;
-use uc_games::{Disguise, Goodput, Guard, Network, Plan, Ports, TICK_NS, TICKS, play_on};
 use uc_port::{AttachVia, PortCoupling, PortPlan, Programs};
+use uc_verify::games::manners::Frame;
+use uc_verify::games::{Disguise, Goodput, Guard, Network, Plan, Ports, TICK_NS, TICKS, play_on};
 
 use crate::kernel::frame::{ETHERNET, Oddity, PLAIN, Shape, frame, make_odd};
 use crate::kernel::host::{Host, ip};

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use uc_core::{Law, consts};
 
-use crate::TICKS;
-use crate::judge::Arena;
-use crate::network::Network;
-use crate::plan::{Plan, Timed};
-use crate::port::Guard;
-use crate::trick::{Disguise, Greeting, Trick};
+use crate::games::TICKS;
+use crate::games::judge::Arena;
+use crate::games::network::Network;
+use crate::games::plan::{Plan, Timed};
+use crate::games::port::Guard;
+use crate::games::trick::{Disguise, Greeting, Trick};
 
 /// Networks of the table, and games in each.
 const NETWORKS: u64 = 3;

@@ -10,9 +10,9 @@ mod tap_ports;
 use std::collections::HashMap;
 
 use uc_core::Law;
-use uc_games::judge::{GAIN_MAX, LEFT_MIN};
-use uc_games::{Campaign, Goodput, Guard, Network, Plan, Timed, Trick, play};
 use uc_net::random::Stream;
+use uc_verify::games::judge::{GAIN_MAX, LEFT_MIN};
+use uc_verify::games::{Campaign, Goodput, Guard, Network, Plan, Timed, Trick, play};
 
 use tap_ports::Taps;
 
@@ -41,7 +41,7 @@ fn flood() -> Plan {
         tricks: vec![Timed {
             trick: Trick::Flood(150),
             from: 0,
-            until: uc_games::TICKS,
+            until: uc_verify::games::TICKS,
             every: 1,
         }],
         ..Plan::honest()

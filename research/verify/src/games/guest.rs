@@ -2,11 +2,11 @@
 
 use uc_core::{Segment, consts};
 
-use crate::manners::{Frame, Manners, Send, dying, plain};
-use crate::plan::Plan;
-use crate::sender::{Sender, WSCALE};
-use crate::trick::{Greeting, Trick};
-use crate::{MSS, after};
+use crate::games::manners::{Frame, Manners, Send, dying, plain};
+use crate::games::plan::Plan;
+use crate::games::sender::{Sender, WSCALE};
+use crate::games::trick::{Greeting, Trick};
+use crate::games::{MSS, after};
 
 const FIN: u8 = consts::FIN as u8;
 const SYN: u8 = consts::SYN as u8;

@@ -3,10 +3,10 @@
 use uc_core::Law;
 use uc_net::random::Stream;
 
-use crate::judge::{Arena, Standing};
-use crate::network::Network;
-use crate::plan::Plan;
-use crate::port::Guard;
+use crate::games::judge::{Arena, Standing};
+use crate::games::network::Network;
+use crate::games::plan::Plan;
+use crate::games::port::Guard;
 
 /// Plans that one chain tries. Each chain has a network of its own and knows nothing of the others.
 pub const CHAIN_PLANS: u64 = 50;

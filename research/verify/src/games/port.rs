@@ -4,8 +4,8 @@ use uc_core::coupling::{Group, GroupPolicy, Guest as Tenant, Member};
 use uc_core::slot::Slot;
 use uc_core::{Policy, Reason, Segment, consts};
 
-use crate::manners::Frame;
-use crate::trick::Disguise;
+use crate::games::manners::Frame;
+use crate::games::trick::Disguise;
 
 /// What the operator has set against guests without manners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 
 use uc_core::{Segment, consts};
 
-use crate::manners::{Manners, Send};
-use crate::{MSS, TICK_NS, after};
+use crate::games::manners::{Manners, Send};
+use crate::games::{MSS, TICK_NS, after};
 
 const SYN: u8 = consts::SYN as u8;
 const RST: u8 = consts::RST as u8;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use crate::game::{Goodput, play};
-use crate::network::Network;
-use crate::plan::Plan;
-use crate::port::Guard;
+use crate::games::game::{Goodput, play};
+use crate::games::network::Network;
+use crate::games::plan::Plan;
+use crate::games::port::Guard;
 
 /// The most that an adversary's goodput may be, as a multiple of an honest guest's in its place.
 pub const GAIN_MAX: f64 = 1.05;

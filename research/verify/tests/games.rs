@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use uc_core::Law;
-use uc_games::table::table;
-use uc_games::{Campaign, Guard, Plan, Timed, Trick, play};
+use uc_verify::games::table::table;
+use uc_verify::games::{Campaign, Guard, Plan, Timed, Trick, play};
 
 fn laws() -> impl Iterator<Item = Law> {
     Law::inside().filter(|&law| law != Law::PASS)
@@ -39,7 +39,7 @@ fn guest_that_ignores_windows_starves_neighbours_of_unguarded_ports() {
         tricks: vec![Timed {
             trick: Trick::Flood(150),
             from: 0,
-            until: uc_games::TICKS,
+            until: uc_verify::games::TICKS,
             every: 1,
         }],
         ..Plan::honest()
