@@ -14,6 +14,8 @@ pub mod law;
 mod law_file;
 #[cfg(feature = "loaded")]
 mod loaded;
+#[cfg(feature = "mutants")]
+pub mod mutant;
 pub mod parameter;
 mod reason;
 pub mod remote;

@@ -23,6 +23,7 @@ use linux::judge::{Verdict, judge};
 use linux::record::Record;
 use linux::world::{Counts, World};
 use linux::{drive, planted, told};
+use uc_core::mutant::{Mutant, compile};
 use uc_core::{Compiled, Core};
 
 /// Flows without `UC_CASES`.
@@ -214,8 +215,8 @@ fn live_each_planted_fault_is_found() {
     let Some(run) = run() else { return };
     let right = verdicts(&run.flows, Compiled);
     let scratch = tempfile::tempdir().unwrap();
-    let missed = |fault: &planted::Planted| {
-        let core = planted::compile(scratch.path(), fault);
+    let missed = |fault: &Mutant| {
+        let core = compile(scratch.path(), Some(fault));
         let wrong = verdicts(&run.flows, core);
         let both = right.iter().zip(&wrong);
         let found = both.filter(|(right, wrong)| !is_faulty(right) && is_faulty(wrong));
@@ -230,7 +231,7 @@ fn live_each_planted_fault_is_found() {
     };
     let (first, second) = planted::FAULTS.split_at(planted::FAULTS.len() / 2);
     let missed = std::thread::scope(|scope| {
-        let all = |faults: &'static [planted::Planted]| faults.iter().filter_map(missed).collect();
+        let all = |faults: &'static [Mutant]| faults.iter().filter_map(missed).collect();
         let second = scope.spawn(move || -> Vec<&str> { all(second) });
         let mut missed: Vec<&str> = all(first);
         missed.extend(second.join().unwrap());
