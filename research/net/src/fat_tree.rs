@@ -1,7 +1,7 @@
 //! The fat-tree of equal switches (Al-Fares, Loukissas and Vahdat, SIGCOMM 2008, §3).
 
 use crate::error::NetError;
-use crate::lane::LinkSpec;
+use crate::link_model::LinkSpec;
 use crate::shapes::{add_hosts, add_switches, attach};
 use crate::topology::{HostId, LinkId, SwitchId, Topology};
 

@@ -9,15 +9,15 @@ use uc_words::Nanos;
 
 use crate::error::SpecError;
 use crate::fault::Fault;
-use crate::lane::{Lane, LinkSpec};
+use crate::link_model::{LinkModel, LinkSpec};
 use crate::packet::Packet;
 use crate::queue::{DropReason, Verdict};
 use crate::stats::LinkReport;
 
-/// One direction of a link, by itself: a lane with the packets that are on it.
+/// One direction of a link, by itself: a [`LinkModel`] with the packets that are on it.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
-    lane: Lane,
+    model: LinkModel,
     /// Packets that have not arrived, by time of arrival.
     flight: VecDeque<(Nanos, P)>,
 }
@@ -29,7 +29,7 @@ impl<P: Packet> Link<P> {
     /// Names the value of `spec` that can't be used.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Result<Link<P>, SpecError> {
         Ok(Link {
-            lane: Lane::new(spec, seed, name)?,
+            model: LinkModel::new(spec, seed, name)?,
             flight: VecDeque::new(),
         })
     }
@@ -37,7 +37,7 @@ impl<P: Packet> Link<P> {
     /// Offers a packet at `now`, which must not lie before an earlier call's. Calls `saw` with the
     /// verdict and the packet, and again for the copy if a rule duplicates the packet.
     pub fn offer(&mut self, now: Nanos, packet: P, saw: &mut impl FnMut(Verdict, &P)) {
-        let hold = match self.lane.strike(&packet) {
+        let hold = match self.model.strike(&packet) {
             None => Nanos::ZERO,
             Some(Fault::Loss) => return saw(Verdict::Dropped(DropReason::Fault), &packet),
             Some(Fault::Reorder { hold }) => hold,
@@ -57,10 +57,10 @@ impl<P: Packet> Link<P> {
         saw: &mut impl FnMut(Verdict, &P),
     ) {
         let size_bytes = packet.size_bytes();
-        let verdict = self.lane.judge(now, size_bytes, &mut packet);
+        let verdict = self.model.judge(now, size_bytes, &mut packet);
         saw(verdict, &packet);
         if !matches!(verdict, Verdict::Dropped(_)) {
-            let arrives = self.lane.accept(now, size_bytes, hold);
+            let arrives = self.model.accept(now, size_bytes, hold);
             // Behind all that arrive no later.
             let place = self.flight.partition_point(|&(at, _)| at <= arrives);
             self.flight.insert(place, (arrives, packet));
@@ -79,7 +79,7 @@ impl<P: Packet> Link<P> {
 
     /// Returns the link's totals and queue at `now`, which must not lie before an earlier call's.
     pub fn report(&mut self, now: Nanos) -> LinkReport {
-        let mut report = self.lane.report(now);
+        let mut report = self.model.report(now);
         report.stats.delivered_packets -= self.flight.len() as u64;
         report
     }

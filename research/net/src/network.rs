@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 
 use uc_words::Nanos;
 
-use crate::agenda::Agenda;
-use crate::depot::Depot;
+use crate::arrival_queue::ArrivalQueue;
 use crate::error::NetError;
-use crate::lane::Lane;
+use crate::link_model::LinkModel;
 use crate::packet::Packet;
+use crate::packet_store::PacketStore;
 use crate::routes::Routes;
 use crate::sink::{Arrival, Delivery, Observer, Sink, Watching};
 use crate::stats::{FlowTable, LinkReport};
@@ -37,13 +37,13 @@ struct Injected {
 /// A network of hosts, switches and links.
 #[derive(Clone, Debug)]
 pub struct Network<P> {
-    lanes: Vec<Lane>,
+    links: Vec<LinkModel>,
     /// Index of the node at the far end of each link: hosts first, then switches.
     ends: Vec<usize>,
-    depot: Depot<P>,
+    packets: PacketStore<P>,
     routes: Routes,
     hosts: usize,
-    agenda: Agenda,
+    arrivals: ArrivalQueue,
     inbox: VecDeque<Injected>,
     clock: Nanos,
     sequence: u64,
@@ -62,27 +62,27 @@ impl<P: Packet> Network<P> {
     /// # Errors
     /// [`NetError::Link`] names the link and the value that can't be used.
     pub fn new(topology: &Topology, seed: u64) -> Result<Network<P>, NetError> {
-        let links = topology.links().len();
-        if links > LINKS_MAX {
-            return Err(NetError::TooManyLinks { links });
+        let count = topology.links().len();
+        if count > LINKS_MAX {
+            return Err(NetError::TooManyLinks { links: count });
         }
-        let mut lanes = Vec::with_capacity(links);
+        let mut links = Vec::with_capacity(count);
         let ends = topology.links().iter().map(|plan| topology.index(plan.to));
         for plan in topology.links() {
-            let lane =
-                Lane::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
+            let model =
+                LinkModel::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
                     link: plan.name.clone(),
                     problem,
                 })?;
-            lanes.push(lane);
+            links.push(model);
         }
         Ok(Network {
-            lanes,
+            links,
             ends: ends.collect(),
-            depot: Depot::new(),
+            packets: PacketStore::new(),
             routes: Routes::new(topology, seed),
             hosts: topology.host_count(),
-            agenda: Agenda::new(),
+            arrivals: ArrivalQueue::new(),
             inbox: VecDeque::new(),
             clock: Nanos::ZERO,
             sequence: 0,
@@ -96,7 +96,7 @@ impl<P: Packet> Network<P> {
     /// Returns the time of the next event; `None` when the network is empty.
     pub fn next_event(&self) -> Option<Nanos> {
         let injected = self.inbox.front().map(|injected| injected.at);
-        self.agenda.first_at().into_iter().chain(injected).min()
+        self.arrivals.first_at().into_iter().chain(injected).min()
     }
 
     /// Processes every event up to and including `now`.
@@ -118,7 +118,7 @@ impl<P: Packet> Network<P> {
         observer: &mut impl Observer<P>,
     ) -> Option<Delivery<P>> {
         let Arrival { at, host, number } = self.next_arrival(limit, observer)?;
-        let packet = self.depot.withdraw(number)?;
+        let packet = self.packets.withdraw(number)?;
         Some(Delivery { at, host, packet })
     }
 
@@ -132,9 +132,9 @@ impl<P: Packet> Network<P> {
     ) -> Option<Arrival> {
         loop {
             let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
-            let (at, link, packet) = if let Some(at) = self.agenda.due(injected.min(limit)) {
-                let packet = self.agenda.remove_first(&mut self.depot);
-                let label = self.depot.label(packet);
+            let (at, link, packet) = if let Some(at) = self.arrivals.due(injected.min(limit)) {
+                let packet = self.arrivals.remove_first(&mut self.packets);
+                let label = self.packets.label(packet);
                 let end = self.ends[label.link as usize];
                 if end < self.hosts {
                     self.clock = self.clock.max(at);
@@ -142,11 +142,11 @@ impl<P: Packet> Network<P> {
                     let number = packet;
                     return Some(Arrival { at, host, number });
                 }
-                let path_key = || self.depot.get(packet).map_or(0, P::path_key);
+                let path_key = || self.packets.get(packet).map_or(0, P::path_key);
                 let Some(link) = self.routes.next(end, label.to, path_key) else {
                     continue;
                 };
-                if label.is_doomed() {
+                if label.is_refused() {
                     self.lose(at, link, packet, observer);
                     continue;
                 }
@@ -166,13 +166,13 @@ impl<P: Packet> Network<P> {
     /// Returns a packet that has arrived; `None` after its release.
     #[inline]
     pub fn arrived(&self, arrival: &Arrival) -> Option<&P> {
-        self.depot.get(arrival.number)
+        self.packets.get(arrival.number)
     }
 
     /// Frees the place of a packet that has arrived.
     #[inline]
     pub fn release(&mut self, arrival: Arrival) {
-        self.depot.discard(arrival.number);
+        self.packets.discard(arrival.number);
     }
 
     /// Returns the time up to which the network has advanced.
@@ -183,8 +183,8 @@ impl<P: Packet> Network<P> {
     /// Returns a link's totals and queue at [`Network::clock`]; `None` for a link of another
     /// topology.
     pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
-        let lane = self.lanes.get_mut(link.0 as usize)?;
-        let mut report = lane.report(self.clock);
+        let model = self.links.get_mut(link.0 as usize)?;
+        let mut report = model.report(self.clock);
         self.take_back(link, &mut report);
         Some(report)
     }

@@ -225,7 +225,7 @@ mod tests {
     use uc_words::{BitsPerSec, Nanos};
 
     use super::*;
-    use crate::lane::LinkSpec;
+    use crate::link_model::LinkSpec;
     use crate::queue::{Length, QueueSpec};
     use crate::random::Stream;
     use crate::topology::{Node, SwitchId};

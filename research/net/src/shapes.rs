@@ -2,7 +2,7 @@
 //! in `fat_tree`.
 
 use crate::error::NetError;
-use crate::lane::LinkSpec;
+use crate::link_model::LinkSpec;
 use crate::topology::{HostId, LinkId, SwitchId, Topology};
 
 /// A star: senders around one switch, and one receiver behind the bottleneck.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::NetError;
-use crate::lane::LinkSpec;
+use crate::link_model::LinkSpec;
 
 /// A host's number: 0 for the first host added, then without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@
 use uc_words::Nanos;
 
 use super::Network;
-use crate::lane::Lane;
+use crate::link_model::LinkModel;
 use crate::packet::Packet;
 use crate::sources::{Source, sources};
 use crate::stats::LinkReport;
@@ -25,14 +25,14 @@ impl<P: Packet> Network<P> {
     /// from the first to the second. It changes no arrival. Call it before the first packet.
     pub fn expect_only(&mut self, pairs: impl IntoIterator<Item = (HostId, HostId)>) {
         // Without this every link would have to keep the order in which packets came to it.
-        if !self.lanes.iter().all(Lane::keeps_order) {
+        if !self.links.iter().all(LinkModel::keeps_order) {
             return;
         }
         let sources = sources(&self.routes, &self.ends, pairs);
         self.early = vec![(NO_LINK, NO_LINK); self.hosts];
         for (link, source) in (0..).map(LinkId).zip(sources) {
             if let Source::Link(before) = source
-                && self.lanes[link.0 as usize].is_drop_tail()
+                && self.links[link.0 as usize].is_drop_tail()
                 && let Some(early @ &mut (NO_LINK, _)) =
                     self.early.get_mut(self.ends[link.0 as usize])
             {
@@ -62,31 +62,31 @@ impl<P: Packet> Network<P> {
     pub(super) fn carry(&mut self, at: Nanos, mut link: LinkId, number: u32, mut arrives: Nanos) {
         let sequence = self.sequence;
         self.sequence += 1;
-        let label = self.depot.label_mut(number);
+        let label = self.packets.label_mut(number);
         let before = label.set_sequence(sequence | !self.ahead);
         // Without links that take packets early the number alone is the rank.
         let mut rank = (Nanos(at.0 & self.ahead), before.min(INJECTED | sequence));
         if self.ahead != 0 {
             let (next, source) = self.early[label.to.0 as usize];
             if source == link {
-                let behind = &mut self.lanes[next.0 as usize];
+                let behind = &mut self.links[next.0 as usize];
                 match behind.take(arrives, label.size_bytes) {
                     Some(later) => (arrives, rank, link) = (later, (arrives, sequence), next),
                     None => {
                         // It is lost when it arrives there.
                         behind.refuse(arrives);
-                        label.doom();
+                        label.set_refused();
                     }
                 }
             }
         }
         label.address(arrives, rank, link.0);
-        self.agenda.add(&mut self.depot, number, arrives, rank);
+        self.arrivals.add(&mut self.packets, number, arrives, rank);
     }
 
     /// Takes from a report what has not arrived yet, and what the link has taken before its time.
     pub(super) fn take_back(&self, link: LinkId, report: &mut LinkReport) {
-        let on_the_way = self.agenda.iter(&self.depot).filter(|label| {
+        let on_the_way = self.arrivals.iter(&self.packets).filter(|label| {
             let is_passed_on = self.source(LinkId(label.link)) == Some(link);
             label.link == link.0 || (is_passed_on && label.rank.0 > self.clock)
         });
@@ -94,7 +94,7 @@ impl<P: Packet> Network<P> {
         if self.source(link).is_none() {
             return;
         }
-        let labels = self.agenda.iter(&self.depot);
+        let labels = self.arrivals.iter(&self.packets);
         let mut coming: Vec<(Nanos, Nanos, u64)> = labels
             .filter(|label| label.link == link.0)
             .map(|label| (label.at, label.rank.0, u64::from(label.size_bytes)))
@@ -106,7 +106,7 @@ impl<P: Packet> Network<P> {
         let mut free_at = Nanos::ZERO;
         for (arrives, comes, bytes) in coming {
             let starts = comes.max(free_at);
-            free_at = self.lanes[link.0 as usize].left_at(arrives);
+            free_at = self.links[link.0 as usize].left_at(arrives);
             if starts <= self.clock {
                 continue;
             }

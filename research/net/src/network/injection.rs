@@ -57,7 +57,7 @@ impl<P: Packet> Network<P> {
         let Path { to, link } = path;
         let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
         let size_bytes = packet.size_bytes();
-        let number = self.depot.store(to, size_bytes, packet);
+        let number = self.packets.store(to, size_bytes, packet);
         if !self.take(at, link, number, size_bytes) {
             self.inbox.push_back(Injected {
                 at,
@@ -104,11 +104,11 @@ impl<P: Packet> Network<P> {
         let is_next = self.inbox.is_empty()
             && !self.shows_all
             && at == self.clock
-            && self.agenda.due(at).is_none();
+            && self.arrivals.due(at).is_none();
         if !is_next {
             return false;
         }
-        let Some(arrives) = self.lanes[link.0 as usize].take(at, size_bytes) else {
+        let Some(arrives) = self.links[link.0 as usize].take(at, size_bytes) else {
             return false;
         };
         self.carry(at, link, number, arrives);

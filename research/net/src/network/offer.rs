@@ -19,8 +19,8 @@ impl<P: Packet> Network<P> {
         packet: u32,
         observer: &mut impl Observer<P>,
     ) {
-        let lane = &mut self.lanes[link.0 as usize];
-        if lane.has_faults() {
+        let model = &mut self.links[link.0 as usize];
+        if model.has_faults() {
             return self.expose(at, link, packet, observer);
         }
         self.enqueue(at, link, packet, Nanos::ZERO, observer);
@@ -29,15 +29,15 @@ impl<P: Packet> Network<P> {
     /// Offers a packet to a link with fault rules.
     #[cold]
     fn expose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
-        let Some(packet) = self.depot.get(number) else {
+        let Some(packet) = self.packets.get(number) else {
             return;
         };
-        let hold = match self.lanes[link.0 as usize].strike(packet) {
+        let hold = match self.links[link.0 as usize].strike(packet) {
             None => Nanos::ZERO,
             Some(Fault::Loss) => return self.drop(at, link, number, DropReason::Fault, observer),
             Some(Fault::Reorder { hold }) => hold,
             Some(Fault::Duplicate) => {
-                if let Some(copy) = self.depot.duplicate(number) {
+                if let Some(copy) = self.packets.duplicate(number) {
                     self.enqueue(at, link, copy, Nanos::ZERO, observer);
                 }
                 Nanos::ZERO
@@ -55,12 +55,12 @@ impl<P: Packet> Network<P> {
         hold: Nanos,
         observer: &mut impl Observer<P>,
     ) {
-        let size_bytes = self.depot.label(number).size_bytes;
-        let Some(packet) = self.depot.get_mut(number) else {
+        let size_bytes = self.packets.label(number).size_bytes;
+        let Some(packet) = self.packets.get_mut(number) else {
             return;
         };
-        let lane = &mut self.lanes[link.0 as usize];
-        match lane.judge(at, size_bytes, packet) {
+        let model = &mut self.links[link.0 as usize];
+        match model.judge(at, size_bytes, packet) {
             Verdict::Queued => {}
             Verdict::Marked => {
                 self.flows.of(packet.flow()).marked_packets += 1;
@@ -69,7 +69,7 @@ impl<P: Packet> Network<P> {
             Verdict::Dropped(reason) => return self.drop(at, link, number, reason, observer),
         }
         observer.taken(at, link, packet);
-        let arrives = lane.accept(at, size_bytes, hold);
+        let arrives = model.accept(at, size_bytes, hold);
         self.carry(at, link, number, arrives);
     }
 
@@ -82,9 +82,9 @@ impl<P: Packet> Network<P> {
         number: u32,
         observer: &mut impl Observer<P>,
     ) {
-        let size_bytes = self.depot.label(number).size_bytes;
-        let lane = &mut self.lanes[link.0 as usize];
-        lane.count_drop(size_bytes, DropReason::Full);
+        let size_bytes = self.packets.label(number).size_bytes;
+        let model = &mut self.links[link.0 as usize];
+        model.count_drop(size_bytes, DropReason::Full);
         self.drop(at, link, number, DropReason::Full, observer);
     }
 
@@ -97,7 +97,7 @@ impl<P: Packet> Network<P> {
         reason: DropReason,
         observer: &mut impl Observer<P>,
     ) {
-        if let Some(packet) = self.depot.withdraw(number) {
+        if let Some(packet) = self.packets.withdraw(number) {
             self.flows.of(packet.flow()).dropped_packets += 1;
             observer.dropped(at, link, &packet, reason);
         }

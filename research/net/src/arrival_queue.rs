@@ -6,7 +6,7 @@
 
 use uc_words::Nanos;
 
-use crate::depot::{Depot, Label, NONE, Rank};
+use crate::packet_store::{Label, NONE, PacketStore, Rank};
 
 /// Width of a slot, and number of slots of a wheel, as powers of two.
 const SLOT_BITS: u32 = 8;
@@ -51,9 +51,10 @@ impl Wheel {
     }
 }
 
-/// The packets in the network by time of arrival. Their labels, which link them, are in the depot.
+/// The packets in the network by time of arrival. Their labels, which link them, are in the
+/// [`PacketStore`].
 #[derive(Clone, Debug)]
-pub(crate) struct Agenda {
+pub(crate) struct ArrivalQueue {
     /// The packet that arrives first, and when; `NONE` if there is none.
     first: u32,
     first_at: Nanos,
@@ -81,9 +82,9 @@ fn start(window: u64) -> Nanos {
     Nanos(window << WINDOW_BITS)
 }
 
-impl Agenda {
-    pub(crate) fn new() -> Agenda {
-        Agenda {
+impl ArrivalQueue {
+    pub(crate) fn new() -> ArrivalQueue {
+        ArrivalQueue {
             first: NONE,
             first_at: Nanos::MAX,
             horizon: 1,
@@ -94,7 +95,7 @@ impl Agenda {
         }
     }
 
-    /// Returns the time of the first arrival; `None` if no packet is on the agenda.
+    /// Returns the time of the first arrival; `None` if the queue is empty.
     #[inline]
     pub(crate) fn first_at(&self) -> Option<Nanos> {
         (self.first != NONE).then_some(self.first_at)
@@ -111,55 +112,55 @@ impl Agenda {
     #[inline(always)]
     pub(crate) fn add<P: Clone>(
         &mut self,
-        depot: &mut Depot<P>,
+        packets: &mut PacketStore<P>,
         packet: u32,
         at: Nanos,
         rank: Rank,
     ) {
-        self.file(depot, packet, at, rank);
+        self.file(packets, packet, at, rank);
         // Without another packet `first_at` is the maximum.
-        let is_first = at < self.first_at || (at == self.first_at && self.is_before(depot, rank));
+        let is_first = at < self.first_at || (at == self.first_at && self.is_before(packets, rank));
         if is_first {
             (self.first, self.first_at) = (packet, at);
         }
     }
 
     /// Returns whether a packet of this rank precedes the one that arrives first, at the same time.
-    fn is_before<P: Clone>(&self, depot: &Depot<P>, rank: Rank) -> bool {
-        self.first == NONE || rank < depot.label(self.first).rank
+    fn is_before<P: Clone>(&self, packets: &PacketStore<P>, rank: Rank) -> bool {
+        self.first == NONE || rank < packets.label(self.first).rank
     }
 
     /// Puts a packet into the list to which it belongs now.
     #[inline(always)]
-    fn file<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, at: Nanos, rank: Rank) {
+    fn file<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, at: Nanos, rank: Rank) {
         if window(at) <= self.horizon {
-            self.sort_in(depot, packet, (at, rank));
+            self.sort_in(packets, packet, (at, rank));
         } else {
-            self.put_off(depot, packet, window(at));
+            self.put_off(packets, packet, window(at));
         }
     }
 
     /// Puts a packet into a list of the first wheel, behind all that come no later.
     #[inline(always)]
-    fn sort_in<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, own: (Nanos, Rank)) {
+    fn sort_in<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, own: (Nanos, Rank)) {
         let slot = slot(own.0);
         let (first, last) = self.near.lists[slot];
         if first == NONE {
             self.near.lists[slot] = (packet, packet);
             self.near.used[slot / 64] |= 1 << (slot % 64);
-        } else if key(depot, last) < own {
-            depot.label_mut(last).next = packet;
+        } else if key(packets, last) < own {
+            packets.label_mut(last).next = packet;
             self.near.lists[slot].1 = packet;
-        } else if own < key(depot, first) {
-            depot.label_mut(packet).next = first;
+        } else if own < key(packets, first) {
+            packets.label_mut(packet).next = first;
             self.near.lists[slot].0 = packet;
         } else {
             let mut before = first;
             loop {
-                let next = depot.label(before).next;
-                if own < key(depot, next) {
-                    depot.label_mut(packet).next = next;
-                    depot.label_mut(before).next = packet;
+                let next = packets.label(before).next;
+                if own < key(packets, next) {
+                    packets.label_mut(packet).next = next;
+                    packets.label_mut(before).next = packet;
                     return;
                 }
                 before = next;
@@ -169,14 +170,14 @@ impl Agenda {
 
     /// Keeps a packet until its window is near.
     #[cold]
-    fn put_off<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32, window: u64) {
+    fn put_off<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, window: u64) {
         if window >> WHEEL_BITS != self.horizon >> WHEEL_BITS {
             self.beyond.push(packet);
             return;
         }
         let slot = window as usize % SLOTS;
         let (first, _) = self.far.lists[slot];
-        depot.label_mut(packet).next = first;
+        packets.label_mut(packet).next = first;
         self.far.lists[slot].0 = packet;
         self.far.used[slot / 64] |= 1 << (slot % 64);
     }
@@ -184,59 +185,59 @@ impl Agenda {
     /// Removes the packet that arrives first, and returns its number.
     ///
     /// # Panics
-    /// If the agenda is empty.
+    /// If the queue is empty.
     #[inline(always)]
-    pub(crate) fn remove_first<P: Clone>(&mut self, depot: &mut Depot<P>) -> u32 {
+    pub(crate) fn remove_first<P: Clone>(&mut self, packets: &mut PacketStore<P>) -> u32 {
         let packet = self.first;
         if self.first_at >= self.horizon_at {
-            self.begin(depot, window(self.first_at));
+            self.begin(packets, window(self.first_at));
         }
         let slot = slot(self.first_at);
-        let next = depot.label(packet).next;
+        let next = packets.label(packet).next;
         self.near.lists[slot].0 = next;
         if next == NONE {
             self.near.used[slot / 64] &= !(1 << (slot % 64));
-            self.find_first(depot, slot);
+            self.find_first(packets, slot);
         } else {
             self.first = next;
-            self.first_at = depot.label(next).at;
+            self.first_at = packets.label(next).at;
         }
         packet
     }
 
     /// Finds the packet that arrives first, in no slot of the window that has begun before `slot`.
     #[inline(always)]
-    fn find_first<P: Clone>(&mut self, depot: &Depot<P>, slot: usize) {
+    fn find_first<P: Clone>(&mut self, packets: &PacketStore<P>, slot: usize) {
         // Mostly in one of the 64 slots whose bits are in one word.
         let Some(used) = self.near.next_in_word(slot) else {
-            return self.find_far(depot, slot);
+            return self.find_far(packets, slot);
         };
         self.first = self.near.lists[used].0;
-        self.first_at = depot.label(self.first).at;
+        self.first_at = packets.label(self.first).at;
     }
 
     #[cold]
-    fn find_far<P: Clone>(&mut self, depot: &Depot<P>, slot: usize) {
+    fn find_far<P: Clone>(&mut self, packets: &PacketStore<P>, slot: usize) {
         let near = self.near.next_used(slot);
         self.first = match near.or_else(|| self.near.next_used(0)) {
             Some(used) => self.near.lists[used].0,
-            None => self.first_beyond(depot),
+            None => self.first_beyond(packets),
         };
         self.first_at = if self.first == NONE {
             Nanos::MAX
         } else {
-            depot.label(self.first).at
+            packets.label(self.first).at
         };
     }
 
     /// Returns the packet that arrives first after the first wheel's windows.
     #[cold]
-    fn first_beyond<P: Clone>(&self, depot: &Depot<P>) -> u32 {
+    fn first_beyond<P: Clone>(&self, packets: &PacketStore<P>) -> u32 {
         let next = (self.horizon as usize % SLOTS) + 1;
         let used = (next < SLOTS).then(|| self.far.next_used(next)).flatten();
-        let by_key = |&number: &u32| key(depot, number);
+        let by_key = |&number: &u32| key(packets, number);
         let first = match used {
-            Some(slot) => list(depot, self.far.lists[slot].0).min_by_key(by_key),
+            Some(slot) => list(packets, self.far.lists[slot].0).min_by_key(by_key),
             None => self.beyond.iter().copied().min_by_key(by_key),
         };
         first.unwrap_or(NONE)
@@ -244,7 +245,7 @@ impl Agenda {
 
     /// Begins a window: distributes the packets that are near now over the slots.
     #[cold]
-    fn begin<P: Clone>(&mut self, depot: &mut Depot<P>, window: u64) {
+    fn begin<P: Clone>(&mut self, packets: &mut PacketStore<P>, window: u64) {
         let (before, horizon) = (self.horizon, window + 1);
         self.horizon = horizon;
         self.horizon_at = start(horizon);
@@ -253,8 +254,8 @@ impl Agenda {
             let (mut packet, _) = std::mem::replace(&mut self.far.lists[slot], (NONE, NONE));
             self.far.used[slot / 64] &= !(1 << (slot % 64));
             while packet != NONE {
-                let next = depot.label(packet).next;
-                self.file_again(depot, packet);
+                let next = packets.label(packet).next;
+                self.file_again(packets, packet);
                 packet = next;
             }
         }
@@ -262,23 +263,23 @@ impl Agenda {
             // Those that still are far beyond join the end.
             let count = self.beyond.len();
             for place in 0..count {
-                self.file_again(depot, self.beyond[place]);
+                self.file_again(packets, self.beyond[place]);
             }
             self.beyond.drain(..count);
         }
     }
 
-    fn file_again<P: Clone>(&mut self, depot: &mut Depot<P>, packet: u32) {
-        let label = depot.label_mut(packet);
+    fn file_again<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32) {
+        let label = packets.label_mut(packet);
         label.next = NONE;
         let (at, rank) = (label.at, label.rank);
-        self.file(depot, packet, at, rank);
+        self.file(packets, packet, at, rank);
     }
 
     /// Iterates over the labels of all packets, in no order.
     pub(crate) fn iter<'a, P: Clone>(
         &'a self,
-        depot: &'a Depot<P>,
+        packets: &'a PacketStore<P>,
     ) -> impl Iterator<Item = &'a Label> {
         let lists = [&self.near, &self.far].into_iter().flat_map(|wheel| {
             let mut from = 0;
@@ -288,23 +289,25 @@ impl Agenda {
                 Some(wheel.lists[used].0)
             })
         });
-        let listed = lists.flat_map(move |first| list(depot, first));
+        let listed = lists.flat_map(move |first| list(packets, first));
         let all = listed.chain(self.beyond.iter().copied());
-        all.map(|number| depot.label(number))
+        all.map(|number| packets.label(number))
     }
 }
 
 /// Returns what orders packets.
 #[inline(always)]
-fn key<P: Clone>(depot: &Depot<P>, number: u32) -> (Nanos, Rank) {
-    let label = depot.label(number);
+fn key<P: Clone>(packets: &PacketStore<P>, number: u32) -> (Nanos, Rank) {
+    let label = packets.label(number);
     (label.at, label.rank)
 }
 
 /// Iterates over a list.
-fn list<P: Clone>(depot: &Depot<P>, first: u32) -> impl Iterator<Item = u32> {
+fn list<P: Clone>(packets: &PacketStore<P>, first: u32) -> impl Iterator<Item = u32> {
     let known = |number: u32| (number != NONE).then_some(number);
-    std::iter::successors(known(first), move |&number| known(depot.label(number).next))
+    std::iter::successors(known(first), move |&number| {
+        known(packets.label(number).next)
+    })
 }
 
 #[cfg(test)]
@@ -316,37 +319,37 @@ mod tests {
     #[test]
     fn packets_come_in_the_order_of_time_and_rank_from_every_distance() {
         let seed = 5;
-        let mut random = Stream::new(seed, "agenda");
+        let mut random = Stream::new(seed, "arrivals");
         // From many packets in a slot to a few in every turn of the far wheel.
         for span_bits in [3, 8, 14, 20, 26, 32, 40] {
-            let (mut agenda, mut depot) = (Agenda::new(), Depot::new());
+            let (mut arrivals, mut packets) = (ArrivalQueue::new(), PacketStore::new());
             let mut expected = std::collections::BTreeMap::new();
             let mut now = Nanos::ZERO;
             for step in 0..20_000u64 {
                 let shown = format!("seed {seed}, span 2^{span_bits}, step {step}");
                 let earliest = expected.first_key_value();
                 let due = earliest.map(|(&(at, _), _): (&(Nanos, Rank), &u32)| at);
-                assert_eq!(agenda.first_at(), due, "{shown}");
+                assert_eq!(arrivals.first_at(), due, "{shown}");
                 // More packets in the first half, fewer in the second.
                 let adds = random.below(5) < if step < 10_000 { 3 } else { 2 };
                 if adds || expected.is_empty() {
                     let at = Nanos(now.0 + random.below(1 << span_bits));
                     let rank = (Nanos(random.below(3)), step);
-                    let packet = depot.store(HostId(0), 0, ());
-                    depot.label_mut(packet).address(at, rank, step as u32);
-                    agenda.add(&mut depot, packet, at, rank);
+                    let packet = packets.store(HostId(0), 0, ());
+                    packets.label_mut(packet).address(at, rank, step as u32);
+                    arrivals.add(&mut packets, packet, at, rank);
                     expected.insert((at, rank), packet);
                 } else {
                     let ((at, rank), packet) = expected.pop_first().unwrap();
-                    let first = agenda.remove_first(&mut depot);
-                    let label = depot.label(first);
+                    let first = arrivals.remove_first(&mut packets);
+                    let label = packets.label(first);
                     assert_eq!((first, label.at, label.rank), (packet, at, rank), "{shown}");
                     assert_eq!(u64::from(label.link), rank.1, "{shown}");
-                    depot.withdraw(first);
+                    packets.withdraw(first);
                     now = at;
                 }
                 if step % 1_000 == 0 {
-                    let labels = agenda.iter(&depot);
+                    let labels = arrivals.iter(&packets);
                     let mut listed: Vec<_> = labels.map(|label| (label.at, label.rank)).collect();
                     listed.sort_unstable();
                     assert!(listed.iter().eq(expected.keys()), "{shown}");

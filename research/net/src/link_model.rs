@@ -46,7 +46,7 @@ impl LinkSpec {
 /// wait touches is in the first two lines of the cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Lane {
+pub(crate) struct LinkModel {
     /// When the transmitter has sent all that came so far. Packets wait only while this lies in the
     /// future.
     free_at: Nanos,
@@ -75,12 +75,12 @@ struct Rare {
     dropped_bytes: u64,
 }
 
-impl Lane {
-    /// Creates an empty lane. Its random numbers are seeded by `seed` and `name`.
+impl LinkModel {
+    /// Creates an empty link. Its random numbers are seeded by `seed` and `name`.
     ///
     /// # Errors
     /// Names the value of `spec` that can't be used.
-    pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Result<Lane, SpecError> {
+    pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Result<LinkModel, SpecError> {
         if spec.rate.0 == 0 {
             return Err(SpecError::Zero { what: "the rate" });
         }
@@ -91,7 +91,7 @@ impl Lane {
                 Some(Box::new(Faults::new(rules, random)?))
             }
         };
-        Ok(Lane {
+        Ok(LinkModel {
             free_at: Nanos::ZERO,
             accepted_packets: 0,
             accepted_bytes: 0,
@@ -126,7 +126,7 @@ impl Lane {
     }
 
     /// Returns the queue's verdict on a packet of `size_bytes` at `now`, which must not lie before an earlier
-    /// call's. A packet that is not dropped must be passed to [`Lane::accept`] next.
+    /// call's. A packet that is not dropped must be passed to [`LinkModel::accept`] next.
     #[inline(always)]
     pub(crate) fn judge(
         &mut self,
@@ -161,7 +161,7 @@ impl Lane {
         has_room.then(|| self.accept(now, size_bytes, Nanos::ZERO))
     }
 
-    /// Accounts for a packet that finds no room at `now`, but is counted later by [`Lane::count_drop`].
+    /// Accounts for a packet that finds no room at `now`, but is counted later by [`LinkModel::count_drop`].
     pub(crate) fn refuse(&mut self, now: Nanos) {
         self.awake(now);
     }

@@ -1,5 +1,5 @@
 //! Storage for the packets that cross the network. A packet keeps one number, its index here, from its
-//! injection to its end; links and the agenda know it by that.
+//! injection to its end; links and the queue of arrivals use it.
 
 use uc_words::Nanos;
 
@@ -12,9 +12,9 @@ pub(crate) type Rank = (Nanos, u64);
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The `sequence` of a packet before its first link.
-const NOWHERE: u64 = u64::MAX;
+const NO_SEQUENCE: u64 = u64::MAX;
 /// The `sequence` of a packet that the next link has refused already: no later link will ask for it.
-const DOOMED: u64 = u64::MAX - 1;
+const REFUSED: u64 = u64::MAX - 1;
 
 /// What the network knows of a packet.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Label {
     /// Among packets with the same `at` the lower comes first. No two are equal.
     pub(crate) rank: Rank,
     pub(crate) link: u32,
-    /// The next packet of the same list of the agenda.
+    /// The next packet of the same list of the queue of arrivals.
     pub(crate) next: u32,
     /// Number of its coming to the last link, in the order of all; the maximum before the first.
     sequence: u64,
@@ -39,7 +39,7 @@ impl Default for Label {
             rank: (Nanos::ZERO, 0),
             link: 0,
             next: NONE,
-            sequence: NOWHERE,
+            sequence: NO_SEQUENCE,
             to: HostId(0),
             size_bytes: 0,
         }
@@ -66,21 +66,21 @@ impl Label {
 
     /// Notes that the next link has refused the packet.
     #[cold]
-    pub(crate) fn doom(&mut self) {
-        self.sequence = DOOMED;
+    pub(crate) fn set_refused(&mut self) {
+        self.sequence = REFUSED;
     }
 
     /// Returns whether the next link has refused the packet.
     #[inline]
-    pub(crate) fn is_doomed(&self) -> bool {
-        self.sequence == DOOMED
+    pub(crate) fn is_refused(&self) -> bool {
+        self.sequence == REFUSED
     }
 }
 
 /// A packet with its label, which is used first: together they begin a line of the cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-struct Parcel<P> {
+struct Stored<P> {
     label: Label,
     packet: Option<P>,
 }
@@ -88,17 +88,17 @@ struct Parcel<P> {
 /// The packets in the network. The table grows to the largest number of packets that were in the
 /// network at once.
 #[derive(Clone, Debug)]
-pub(crate) struct Depot<P> {
-    parcels: Vec<Parcel<P>>,
+pub(crate) struct PacketStore<P> {
+    stored: Vec<Stored<P>>,
     /// Unused numbers. The number freed last is used first, since its packet's memory is still in the
     /// cache.
     free: Vec<u32>,
 }
 
-impl<P: Clone> Depot<P> {
-    pub(crate) fn new() -> Depot<P> {
-        Depot {
-            parcels: Vec::new(),
+impl<P: Clone> PacketStore<P> {
+    pub(crate) fn new() -> PacketStore<P> {
+        PacketStore {
+            stored: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -111,45 +111,45 @@ impl<P: Clone> Depot<P> {
             Some(number) => number,
             None => self.grow(),
         };
-        let parcel = &mut self.parcels[number as usize];
-        parcel.label.sequence = NOWHERE;
-        parcel.label.to = to;
-        parcel.label.size_bytes = size_bytes;
-        parcel.packet = Some(packet);
+        let stored = &mut self.stored[number as usize];
+        stored.label.sequence = NO_SEQUENCE;
+        stored.label.to = to;
+        stored.label.size_bytes = size_bytes;
+        stored.packet = Some(packet);
         number
     }
 
     #[cold]
     fn grow(&mut self) -> u32 {
-        self.parcels.push(Parcel {
+        self.stored.push(Stored {
             label: Label::default(),
             packet: None,
         });
-        self.parcels.len() as u32 - 1
+        self.stored.len() as u32 - 1
     }
 
     /// Returns the label of packet `number`.
     #[inline]
     pub(crate) fn label(&self, number: u32) -> &Label {
-        &self.parcels[number as usize].label
+        &self.stored[number as usize].label
     }
 
     /// Returns the label of packet `number` for update.
     #[inline]
     pub(crate) fn label_mut(&mut self, number: u32) -> &mut Label {
-        &mut self.parcels[number as usize].label
+        &mut self.stored[number as usize].label
     }
 
     /// Returns packet `number`.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&P> {
-        self.parcels[number as usize].packet.as_ref()
+        self.stored[number as usize].packet.as_ref()
     }
 
     /// Returns packet `number` for update.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut P> {
-        self.parcels[number as usize].packet.as_mut()
+        self.stored[number as usize].packet.as_mut()
     }
 
     /// Stores a copy of packet `number` and returns the copy's number.
@@ -164,14 +164,14 @@ impl<P: Clone> Depot<P> {
     #[inline]
     pub(crate) fn discard(&mut self, number: u32) {
         self.free.push(number);
-        self.parcels[number as usize].packet = None;
+        self.stored[number as usize].packet = None;
     }
 
     /// Removes and returns packet `number`, which is invalid from then on.
     #[inline]
     pub(crate) fn withdraw(&mut self, number: u32) -> Option<P> {
         self.free.push(number);
-        self.parcels[number as usize].packet.take()
+        self.stored[number as usize].packet.take()
     }
 }
 
@@ -201,29 +201,29 @@ mod tests {
         }
     }
 
-    fn store(depot: &mut Depot<Letter>, packet: Letter) -> u32 {
-        depot.store(HostId(3), packet.0, packet)
+    fn store(packets: &mut PacketStore<Letter>, packet: Letter) -> u32 {
+        packets.store(HostId(3), packet.0, packet)
     }
 
     #[test]
     fn numbers_are_reused_and_marking_a_packet_does_not_mark_its_copy() {
-        let mut depot = Depot::new();
-        let first = store(&mut depot, Letter(60, Ecn::Ect0));
-        let copy = depot.duplicate(first).unwrap();
+        let mut packets = PacketStore::new();
+        let first = store(&mut packets, Letter(60, Ecn::Ect0));
+        let copy = packets.duplicate(first).unwrap();
         for number in [first, copy] {
-            let label = depot.label(number);
+            let label = packets.label(number);
             assert_eq!((label.to, label.size_bytes), (HostId(3), 60));
         }
-        depot.get_mut(first).unwrap().set_ce();
-        assert_eq!(depot.get(first), Some(&Letter(60, Ecn::Ce)));
-        assert_eq!(depot.withdraw(copy), Some(Letter(60, Ecn::Ect0)));
-        assert_eq!(depot.withdraw(first), Some(Letter(60, Ecn::Ce)));
+        packets.get_mut(first).unwrap().set_ce();
+        assert_eq!(packets.get(first), Some(&Letter(60, Ecn::Ce)));
+        assert_eq!(packets.withdraw(copy), Some(Letter(60, Ecn::Ect0)));
+        assert_eq!(packets.withdraw(first), Some(Letter(60, Ecn::Ce)));
         for size in 0..10 {
-            let numbers = [size, size + 1].map(|size| store(&mut depot, Letter(size, Ecn::Ce)));
+            let numbers = [size, size + 1].map(|size| store(&mut packets, Letter(size, Ecn::Ce)));
             for (number, size) in numbers.into_iter().zip(size..) {
-                assert_eq!(depot.withdraw(number), Some(Letter(size, Ecn::Ce)));
+                assert_eq!(packets.withdraw(number), Some(Letter(size, Ecn::Ce)));
             }
         }
-        assert_eq!(depot.parcels.len(), 2);
+        assert_eq!(packets.stored.len(), 2);
     }
 }
