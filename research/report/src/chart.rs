@@ -10,8 +10,8 @@ use plotters::prelude::{
 use crate::Error;
 use crate::axis::Axis;
 use crate::escape::escape;
-use crate::ink::Ink;
 use crate::law_events::Gathered;
+use crate::line_style::LineStyle;
 
 /// Size of a panel; the page scales it.
 const SIZE: (u32, u32) = (560, 300);
@@ -92,7 +92,7 @@ pub(crate) struct Panel {
     /// Spans of x that are not measured.
     pub shaded: Vec<Range<f64>>,
     /// Elements in the order of drawing: the last is on top.
-    pub marks: Vec<(Ink, Mark)>,
+    pub marks: Vec<(LineStyle, Mark)>,
 }
 
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
@@ -131,8 +131,8 @@ impl Panel {
             .map_err(why)?;
         self.shade(&mut chart)?;
         self.mesh(&mut chart)?;
-        for (ink, mark) in &self.marks {
-            draw_mark(&mut chart, *ink, mark)?;
+        for (style, mark) in &self.marks {
+            draw_mark(&mut chart, *style, mark)?;
         }
         let events = self.marks.iter().flat_map(|(_, mark)| match mark {
             Mark::Events { events } => events.as_slice(),
@@ -149,7 +149,7 @@ impl Panel {
         let spans = self.shaded.iter().filter(|span| span.end > span.start);
         let (bottom, top) = (self.y.range.start, self.y.range.end);
         let corners = |span: &Range<f64>| [(span.start, bottom), (span.end, top)];
-        let fill = Ink::Shade.colour().filled();
+        let fill = LineStyle::Shade.colour().filled();
         chart
             .draw_series(spans.map(|span| Rectangle::new(corners(span), fill)))
             .map(|_| ())
@@ -160,9 +160,9 @@ impl Panel {
         let font = ("sans-serif", 14).into_font();
         let mut mesh = chart.configure_mesh();
         mesh.disable_x_mesh()
-            .bold_line_style(Ink::Grid.stroke(1))
-            .light_line_style(Ink::Grid.stroke(1))
-            .axis_style(Ink::Axis.stroke(1))
+            .bold_line_style(LineStyle::Grid.stroke(1))
+            .light_line_style(LineStyle::Grid.stroke(1))
+            .axis_style(LineStyle::Axis.stroke(1))
             .label_style(font.clone())
             .axis_desc_style(font)
             .y_desc(self.y.label.as_str());
@@ -175,34 +175,34 @@ impl Panel {
     }
 }
 
-fn draw_mark(chart: &mut Chart<'_, '_>, ink: Ink, mark: &Mark) -> Drawn {
+fn draw_mark(chart: &mut Chart<'_, '_>, style: LineStyle, mark: &Mark) -> Drawn {
     match mark {
-        Mark::Line { points, width } => line(chart, ink, *width, points.iter().copied()),
+        Mark::Line { points, width } => line(chart, style, *width, points.iter().copied()),
         Mark::Area { points } => {
-            let fill = ink.colour().mix(0.18);
+            let fill = style.colour().mix(0.18);
             let area = AreaSeries::new(points.iter().copied(), 0.0, fill);
-            let area = area.border_style(ink.stroke(2));
+            let area = area.border_style(style.stroke(2));
             chart.draw_series(area).map(|_| ()).map_err(why)
         }
         Mark::Bar { x, height, whisker } => {
-            let bar = Rectangle::new([(x.start, 0.0), (x.end, *height)], ink.colour().filled());
+            let bar = Rectangle::new([(x.start, 0.0), (x.end, *height)], style.colour().filled());
             chart.draw_series([bar]).map_err(why)?;
             let middle = (x.start + x.end) / 2.0;
             let ends = [(middle, whisker.start), (middle, whisker.end)];
             if whisker.is_empty() {
                 return Ok(());
             }
-            line(chart, Ink::Axis, 2, ends)
+            line(chart, LineStyle::Axis, 2, ends)
         }
-        Mark::Means { points } => means(chart, ink, points),
+        Mark::Means { points } => means(chart, style, points),
         Mark::Crosses { points } => {
             let crosses = points
                 .iter()
-                .map(|point| Cross::new(*point, 6, ink.stroke(2)));
+                .map(|point| Cross::new(*point, 6, style.stroke(2)));
             chart.draw_series(crosses).map(|_| ()).map_err(why)
         }
         Mark::Dots { points } => {
-            let fill = ink.colour().filled();
+            let fill = style.colour().filled();
             let dots = points.iter().map(|point| Circle::new(*point, 4, fill));
             chart.draw_series(dots).map(|_| ()).map_err(why)
         }
@@ -210,10 +210,10 @@ fn draw_mark(chart: &mut Chart<'_, '_>, ink: Ink, mark: &Mark) -> Drawn {
     }
 }
 
-fn means(chart: &mut Chart<'_, '_>, ink: Ink, points: &[Mean]) -> Drawn {
+fn means(chart: &mut Chart<'_, '_>, style: LineStyle, points: &[Mean]) -> Drawn {
     line(
         chart,
-        ink,
+        style,
         2,
         points.iter().map(|mean| (mean.at, mean.value)),
     )?;
@@ -223,24 +223,29 @@ fn means(chart: &mut Chart<'_, '_>, ink: Ink, points: &[Mean]) -> Drawn {
         if interval.is_empty() {
             continue;
         }
-        line(chart, ink, 1, [(*at, interval.start), (*at, interval.end)])?;
+        line(
+            chart,
+            style,
+            1,
+            [(*at, interval.start), (*at, interval.end)],
+        )?;
         for end in [interval.start, interval.end] {
-            line(chart, ink, 1, [(at - cap, end), (at + cap, end)])?;
+            line(chart, style, 1, [(at - cap, end), (at + cap, end)])?;
         }
     }
     let dots = points
         .iter()
-        .map(|mean| Circle::new((mean.at, mean.value), 4, ink.colour().filled()));
+        .map(|mean| Circle::new((mean.at, mean.value), 4, style.colour().filled()));
     chart.draw_series(dots).map(|_| ()).map_err(why)
 }
 
 fn line(
     chart: &mut Chart<'_, '_>,
-    ink: Ink,
+    style: LineStyle,
     width: u32,
     points: impl IntoIterator<Item = (f64, f64)>,
 ) -> Drawn {
-    let line = LineSeries::new(points, ink.stroke(width));
+    let line = LineSeries::new(points, style.stroke(width));
     chart.draw_series(line).map(|_| ()).map_err(why)
 }
 

@@ -1,8 +1,8 @@
 //! Two results side by side: which measures differ, by how much, and how sure that is.
 
-mod clouds;
 mod json;
 mod page;
+mod scatter;
 mod strips;
 mod table;
 

@@ -3,7 +3,7 @@
 use uc_experiment::Guests;
 
 use crate::numbers::number;
-use crate::scene::Scene;
+use crate::run_set::RunSet;
 use crate::unit::Unit;
 
 /// Returns the column names.
@@ -21,30 +21,28 @@ pub(crate) fn header(rate: Unit) -> [String; 8] {
 }
 
 /// Returns one row for each group of each case that was run, at each point.
-pub(crate) fn rows(scenes: &[Scene<'_>], rate: Unit) -> Vec<[String; 8]> {
-    let of_scene = |scene: &Scene<'_>| {
-        let groups = scene.case.guests.iter();
-        let rows: Vec<[String; 8]> = groups
-            .filter_map(|guests| row(scene, guests, rate))
-            .collect();
+pub(crate) fn rows(sets: &[RunSet<'_>], rate: Unit) -> Vec<[String; 8]> {
+    let of_set = |set: &RunSet<'_>| {
+        let groups = set.case.guests.iter();
+        let rows: Vec<[String; 8]> = groups.filter_map(|guests| row(set, guests, rate)).collect();
         rows
     };
-    scenes.iter().flat_map(of_scene).collect()
+    sets.iter().flat_map(of_set).collect()
 }
 
-fn row(scene: &Scene<'_>, guests: &Guests, rate: Unit) -> Option<[String; 8]> {
-    let flows = || scene.flows(|flow| flow.group == guests.name);
+fn row(set: &RunSet<'_>, guests: &Guests, rate: Unit) -> Option<[String; 8]> {
+    let flows = || set.flows(|flow| flow.group == guests.name);
     let count = flows().count();
     if count == 0 {
         return None;
     }
-    let rates_bps = scene.goodputs_bps(|flow| flow.group == guests.name);
+    let rates_bps = set.goodputs_bps(|flow| flow.group == guests.name);
     let mean_bps = rates_bps.iter().sum::<f64>() / rates_bps.len().max(1) as f64;
-    let per_run = |total: u64| number(total as f64 / scene.records().len() as f64);
+    let per_run = |total: u64| number(total as f64 / set.records().len() as f64);
     let negotiated = flows().filter(|flow| flow.negotiated_ecn).count();
     let timeouts: Option<u64> = flows().map(|flow| flow.timeouts.map(u64::from)).sum();
     Some([
-        scene.name.clone(),
+        set.name.clone(),
         guests.name.clone(),
         guests.total_flows().to_string(),
         number(mean_bps / rate.size),

@@ -5,7 +5,7 @@ use uc_experiment::{Outcome, Verdict};
 use crate::escape::escape;
 use crate::figures::{Figure, figures};
 use crate::numbers::{found, number};
-use crate::{Error, Report, group_table, law_events, scene, setup, unit, words};
+use crate::{Error, Report, group_table, law_events, run_set, setup, unit, words};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -153,10 +153,10 @@ pub(crate) fn table(
 pub(crate) fn draw(page: &mut String, figure: &Figure) {
     page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(&figure.title)));
     page.push_str("<p class=\"legend\">");
-    for (ink, words) in &figure.legend {
+    for (style, words) in &figure.legend {
         page.push_str(&format!(
             "<span><i class=\"{}\"></i>{}</span>",
-            ink.class(),
+            style.class(),
             escape(words)
         ));
     }
@@ -190,9 +190,9 @@ fn list(page: &mut String, listed: &law_events::Listed) {
 }
 
 fn groups(page: &mut String, report: &Report<'_>) {
-    let scenes = scene::scenes(report);
-    let rate = unit::of_rate(&scenes);
-    let rows = group_table::rows(&scenes, rate);
+    let sets = run_set::sets(report);
+    let rate = unit::of_rate(&sets);
+    let rows = group_table::rows(&sets, rate);
     if rows.is_empty() {
         return;
     }

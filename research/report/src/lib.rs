@@ -12,7 +12,6 @@
 //!   from records.
 
 mod axis;
-mod cast;
 mod chart;
 pub mod compare;
 pub mod csv;
@@ -21,19 +20,20 @@ mod distribution;
 mod emulation;
 mod escape;
 mod figures;
+mod flow_styles;
 mod group_table;
 pub mod html;
-mod ink;
 pub mod json;
 mod law_events;
+mod line_style;
 mod numbers;
 pub mod overview;
 mod panels;
 pub mod qlog;
 pub mod quotes;
 pub mod records;
+mod run_set;
 pub mod samples;
-mod scene;
 mod setup;
 pub mod table;
 pub mod tables;

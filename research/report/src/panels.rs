@@ -1,23 +1,23 @@
-//! Panels of scenes on the same axes.
+//! Panels of sets of runs on the same axes.
 
 use std::ops::Range;
 
 use crate::Error;
 use crate::axis::Axis;
 use crate::chart::{Mark, Panel};
-use crate::ink::Ink;
-use crate::scene::Scene;
+use crate::line_style::LineStyle;
+use crate::run_set::RunSet;
 use crate::unit::{self, Unit};
 
 /// A panel before its axes are known.
 pub(crate) struct Draft {
     pub title: String,
     pub shaded: Vec<Range<f64>>,
-    pub marks: Vec<(Ink, Mark)>,
+    pub marks: Vec<(LineStyle, Mark)>,
 }
 
 impl Draft {
-    pub(crate) fn new(title: &str, marks: Vec<(Ink, Mark)>) -> Self {
+    pub(crate) fn new(title: &str, marks: Vec<(LineStyle, Mark)>) -> Self {
         Self {
             title: title.into(),
             shaded: Vec::new(),
@@ -43,37 +43,35 @@ impl Draft {
 /// A panel's title and its drawing.
 pub(crate) type Drawn = (String, String);
 
-/// Returns the unit of time for the longest of the scenes.
-pub(crate) fn time_unit(scenes: &[&Scene<'_>]) -> Unit {
-    unit::of_time(longest_s(scenes))
+/// Returns the unit of time for the longest of the sets.
+pub(crate) fn time_unit(sets: &[&RunSet<'_>]) -> Unit {
+    unit::of_time(longest_s(sets))
 }
 
-fn longest_s(scenes: &[&Scene<'_>]) -> f64 {
-    let durations = scenes
-        .iter()
-        .map(|scene| scene.experiment.duration.as_secs_f64());
+fn longest_s(sets: &[&RunSet<'_>]) -> f64 {
+    let durations = sets.iter().map(|set| set.experiment.duration.as_secs_f64());
     durations.fold(0.0, f64::max)
 }
 
 /// Draws panels over the time of a run, with the parts that are not measured shaded.
 pub(crate) fn over_time(
-    scenes: &[&Scene<'_>],
+    sets: &[&RunSet<'_>],
     y_label: &str,
-    marks: impl Fn(&Scene<'_>) -> Vec<(Ink, Mark)>,
+    marks: impl Fn(&RunSet<'_>) -> Vec<(LineStyle, Mark)>,
 ) -> Result<Vec<Drawn>, Error> {
-    let unit = time_unit(scenes);
-    let draft = |scene: &&Scene<'_>| {
+    let unit = time_unit(sets);
+    let draft = |set: &&RunSet<'_>| {
         let time = |ns: u64| ns as f64 / 1e9 / unit.size;
-        let measured_ns = scene.experiment.measured_ns();
-        let end = time(scene.experiment.duration.0);
+        let measured_ns = set.experiment.measured_ns();
+        let end = time(set.experiment.duration.0);
         Draft {
-            title: scene.title.clone(),
+            title: set.title.clone(),
             shaded: vec![0.0..time(measured_ns.start), time(measured_ns.end)..end],
-            marks: marks(scene),
+            marks: marks(set),
         }
     };
-    let drafts: Vec<Draft> = scenes.iter().map(draft).collect();
-    let x = Axis::linear(0.0..longest_s(scenes) / unit.size, unit.name);
+    let drafts: Vec<Draft> = sets.iter().map(draft).collect();
+    let x = Axis::linear(0.0..longest_s(sets) / unit.size, unit.name);
     panels(drafts, &x, y_label)
 }
 

@@ -1,6 +1,6 @@
 //! The units of times and rates in figures.
 
-use crate::scene::Scene;
+use crate::run_set::RunSet;
 
 /// A unit of a figure's axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,8 +21,8 @@ pub(crate) fn of_time(longest_s: f64) -> Unit {
 }
 
 /// Returns the unit for the bottlenecks' rates: Mbit/s, or a unit that gives whole numbers.
-pub(crate) fn of_rate(scenes: &[Scene<'_>]) -> Unit {
-    let rates = scenes.iter().map(|scene| scene.experiment.network.rate.0);
+pub(crate) fn of_rate(sets: &[RunSet<'_>]) -> Unit {
+    let rates = sets.iter().map(|set| set.experiment.network.rate.0);
     match rates.max() {
         Some(fast) if fast >= 2_000_000_000 => Unit {
             name: "Gbit/s",

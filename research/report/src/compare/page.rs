@@ -3,7 +3,8 @@
 use uc_experiment::{Change, Compared};
 
 use super::{
-    Sides, alone, chance, clouds, difference, interval, left_out, mean, name, origin, strips, tally,
+    Sides, alone, chance, difference, interval, left_out, mean, name, origin, scatter, strips,
+    tally,
 };
 use crate::Error;
 use crate::escape::escape;
@@ -19,7 +20,7 @@ pub fn html(sides: &Sides<'_>) -> Result<String, Error> {
     head(&mut page, sides);
     differences(&mut page, sides);
     page.push_str(&strips::section(&sides.comparison.compared));
-    if let Some(figure) = clouds::figure(sides)? {
+    if let Some(figure) = scatter::figure(sides)? {
         draw(&mut page, &figure);
     }
     without_partner(&mut page, sides);

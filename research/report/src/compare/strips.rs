@@ -5,7 +5,7 @@ use uc_experiment::{Change, Compared};
 
 use super::{difference, interval, name};
 use crate::escape::escape;
-use crate::ink::Ink;
+use crate::line_style::LineStyle;
 
 /// Maximum number of strips; of more measures, those that differ most are drawn.
 const STRIPS: usize = 40;
@@ -76,12 +76,12 @@ fn drawing(strip: &Strip<'_>, scale: f64) -> String {
     let room = width / 2.0 - ARROW - 4.0;
     let x = |value: f64| width / 2.0 + room * (value / scale).clamp(-1.0, 1.0);
     let y = height / 2.0;
-    let ink = match strip.row.change {
-        Change::More | Change::Less => Ink::line(1),
-        Change::Same | Change::Unknown => Ink::Faint,
+    let style = match strip.row.change {
+        Change::More | Change::Less => LineStyle::line(1),
+        Change::Same | Change::Unknown => LineStyle::Faint,
     };
     let [low, high] = strip.ends;
-    let (colour, grid) = (ink.hex(), Ink::Grid.hex());
+    let (colour, grid) = (style.hex(), LineStyle::Grid.hex());
     let label = format!(
         "{}, 95 % interval {}: {}",
         difference(strip.row),

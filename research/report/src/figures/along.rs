@@ -8,7 +8,7 @@ use uc_experiment::{Estimate, Measure, Point, Repetition, Sweep};
 use super::figure::Figure;
 use crate::axis::Axis;
 use crate::chart::{Mark, Mean};
-use crate::ink::Ink;
+use crate::line_style::LineStyle;
 use crate::panels::{Draft, panels};
 use crate::words::{self, count, sentence_case};
 use crate::{Error, Report};
@@ -76,9 +76,9 @@ impl<'a> Frame<'a> {
                 let mut at = setting.clone();
                 at.extend(self.lines.map(|axis| (axis.name.as_str(), line.clone())));
                 let aside = (number as f64 - (lines.len() - 1) as f64 / 2.0) * ASIDE;
-                self.line(report, &labels, &at, (Ink::line(number), aside))
+                self.line(report, &labels, &at, (LineStyle::line(number), aside))
             });
-            let marks: Vec<(Ink, Mark)> = marks.collect();
+            let marks: Vec<(LineStyle, Mark)> = marks.collect();
             Draft::new(&self.panel_title(&setting), marks)
         };
         let drafts: Vec<Draft> = settings(&self.others).into_iter().map(draft).collect();
@@ -105,8 +105,8 @@ impl<'a> Frame<'a> {
         report: &Report<'_>,
         labels: &[String],
         at: &[(&str, String)],
-        (ink, aside): (Ink, f64),
-    ) -> Vec<(Ink, Mark)> {
+        (style, aside): (LineStyle, f64),
+    ) -> Vec<(LineStyle, Mark)> {
         let (mut means, mut crosses) = (Vec::new(), Vec::new());
         for (place, label) in labels.iter().enumerate() {
             let here = |point: &&Point| {
@@ -120,8 +120,8 @@ impl<'a> Frame<'a> {
             means.extend(self.mean(report, point, place));
             crosses.extend(self.paper(report, point).map(|value| (place, value)));
         }
-        let means = (ink, Mark::Means { points: means });
-        let crosses = (ink, Mark::Crosses { points: crosses });
+        let means = (style, Mark::Means { points: means });
+        let crosses = (style, Mark::Crosses { points: crosses });
         let marks = [means, crosses].into_iter();
         marks.filter(|(_, mark)| !mark.is_empty()).collect()
     }
@@ -205,11 +205,12 @@ impl<'a> Frame<'a> {
         format!("{means}{crosses}")
     }
 
-    fn legend(&self, lines: &[String]) -> Vec<(Ink, String)> {
+    fn legend(&self, lines: &[String]) -> Vec<(LineStyle, String)> {
         let Some(axis) = self.lines else {
             return Vec::new();
         };
-        let entry = |(i, label): (usize, &String)| (Ink::line(i), format!("{} {label}", axis.name));
+        let entry =
+            |(i, label): (usize, &String)| (LineStyle::line(i), format!("{} {label}", axis.name));
         lines.iter().enumerate().map(entry).collect()
     }
 }

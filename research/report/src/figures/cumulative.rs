@@ -2,12 +2,12 @@
 
 use uc_experiment::Guests;
 
-use super::figure::{Figure, Stage};
+use super::figure::{Context, Figure};
 use crate::Error;
 use crate::axis::Axis;
 use crate::chart::Mark;
 use crate::panels::{Draft, extent, on_axes};
-use crate::scene::Scene;
+use crate::run_set::RunSet;
 
 /// The texts of such a figure.
 pub(super) struct Words<'a> {
@@ -20,25 +20,25 @@ pub(super) struct Words<'a> {
 /// Draws the distribution of each group from `points`: milliseconds, and the fraction that took no
 /// longer. A group without points has no curve.
 pub(super) fn figure(
-    stage: &Stage<'_, '_>,
+    context: &Context<'_, '_>,
     words: &Words<'_>,
-    points: impl Fn(&Scene<'_>, &Guests) -> Vec<(f64, f64)>,
+    points: impl Fn(&RunSet<'_>, &Guests) -> Vec<(f64, f64)>,
 ) -> Result<Figure, Error> {
-    let draft = |scene: &&Scene<'_>| {
+    let draft = |set: &&RunSet<'_>| {
         let curve = |guests: &Guests| {
-            let points = points(scene, guests);
-            let ink = stage.cast.ink(scene, &guests.name);
-            (!points.is_empty()).then_some((ink, Mark::Line { points, width: 2 }))
+            let points = points(set, guests);
+            let style = context.styles.style(set, &guests.name);
+            (!points.is_empty()).then_some((style, Mark::Line { points, width: 2 }))
         };
         Draft::new(
-            &scene.title,
-            scene.case.guests.iter().filter_map(curve).collect(),
+            &set.title,
+            set.case.guests.iter().filter_map(curve).collect(),
         )
     };
-    let drafts: Vec<Draft> = stage.shown.iter().map(draft).collect();
+    let drafts: Vec<Draft> = context.shown.iter().map(draft).collect();
     let (least, most) = extent(drafts.iter().flat_map(Draft::line_xs));
     let least = least.max(1e-4);
     let x = Axis::logarithmic(least..most.max(least), words.x);
     let y = Axis::linear(0.0..1.04, words.y);
-    Ok(stage.figure(words.title, words.caption, on_axes(drafts, &x, &y)?))
+    Ok(context.figure(words.title, words.caption, on_axes(drafts, &x, &y)?))
 }

@@ -3,22 +3,22 @@
 use uc_experiment::Guests;
 use uc_experiment::record::ACK_GAP_BIN;
 
-use super::figure::{Figure, Stage};
+use super::figure::{Context, Figure};
 use crate::Error;
 use crate::axis::Axis;
 use crate::chart::Mark;
 use crate::panels::{Draft, on_axes};
-use crate::scene::Scene;
+use crate::run_set::RunSet;
 use crate::words::count;
 
 /// Number of bins; longer gaps are in the last one.
 const BINS: usize = 15;
 
-pub(super) fn histogram(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
-    let draft = |scene: &&Scene<'_>| {
-        let groups = scene.case.guests.iter();
+pub(super) fn histogram(context: &Context<'_, '_>) -> Result<Figure, Error> {
+    let draft = |set: &&RunSet<'_>| {
+        let groups = set.case.guests.iter();
         let bins: Vec<(&Guests, Vec<f64>)> = groups
-            .filter_map(|guests| Some((guests, mean_bins(scene, guests)?)))
+            .filter_map(|guests| Some((guests, mean_bins(set, guests)?)))
             .collect();
         let width = 0.8 / bins.len().max(1) as f64;
         let mut marks = Vec::new();
@@ -30,12 +30,12 @@ pub(super) fn histogram(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
                     height: *mean,
                     whisker: 0.0..0.0,
                 };
-                marks.push((stage.cast.ink(scene, &guests.name), mark));
+                marks.push((context.styles.style(set, &guests.name), mark));
             }
         }
-        Draft::new(&scene.title, marks)
+        Draft::new(&set.title, marks)
     };
-    let drafts: Vec<Draft> = stage.shown.iter().map(draft).collect();
+    let drafts: Vec<Draft> = context.shown.iter().map(draft).collect();
     let marks = drafts.iter().flat_map(|draft| &draft.marks);
     let heights: Vec<f64> = marks.map(|(_, mark)| mark.top()).collect();
     let least = heights.iter().copied().fold(1.0, f64::min);
@@ -44,15 +44,15 @@ pub(super) fn histogram(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     let caption = format!(
         "Gaps between ACKs that reached the sender in the measured part, in bins of {ACK_GAP_BIN}; \
          mean over the flows of a group and {}. The last bin has all longer ones too.",
-        count(stage.runs as usize, "run")
+        count(context.runs as usize, "run")
     );
     let panels = on_axes(drafts, &milliseconds(), &y)?;
-    Ok(stage.figure("Gaps between ACKs", &caption, panels))
+    Ok(context.figure("Gaps between ACKs", &caption, panels))
 }
 
 /// Returns the gaps of each bin per flow and run; `None` where the group's gaps were not recorded.
-fn mean_bins(scene: &Scene<'_>, guests: &Guests) -> Option<Vec<f64>> {
-    let flows = scene.flows(|flow| flow.group == guests.name);
+fn mean_bins(set: &RunSet<'_>, guests: &Guests) -> Option<Vec<f64>> {
+    let flows = set.flows(|flow| flow.group == guests.name);
     let watched: Vec<&Vec<u32>> = flows.filter_map(|flow| flow.ack_gaps.as_ref()).collect();
     let mut bins = vec![0.0; BINS];
     for (bin, count) in watched.iter().flat_map(|gaps| gaps.iter().enumerate()) {

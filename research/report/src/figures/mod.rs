@@ -13,36 +13,36 @@ mod tracking;
 mod transfers;
 mod window;
 
+use figure::Context;
 pub(crate) use figure::Figure;
-use figure::Stage;
 
-use crate::cast::Cast;
-use crate::{Error, Report, scene, unit};
+use crate::flow_styles::FlowStyles;
+use crate::{Error, Report, run_set, unit};
 
 /// Draws all figures that the records allow.
 ///
 /// # Errors
 /// [`Error::Figure`] if one can't be drawn.
 pub(crate) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
-    let scenes = scene::scenes(report);
-    let stage = Stage {
-        all: &scenes,
-        shown: scene::shown(&scenes),
-        cast: Cast::of(&scenes),
-        rate: unit::of_rate(&scenes),
+    let sets = run_set::sets(report);
+    let context = Context {
+        all: &sets,
+        shown: run_set::shown(&sets),
+        styles: FlowStyles::of(&sets),
+        rate: unit::of_rate(&sets),
         runs: report.meta.runs,
     };
     let mut figures = along::figures(report)?;
-    figures.push(time::goodput(&stage)?);
-    figures.push(goodput::means(&stage)?);
-    figures.extend(goodput::distribution(&stage)?);
-    figures.push(transfers::cumulative(&stage)?);
-    figures.push(round_trips::cumulative(&stage)?);
-    figures.push(gaps::histogram(&stage)?);
-    figures.push(window::figure(&stage)?);
-    figures.push(tracking::windows(&stage)?);
-    figures.push(tracking::alphas(&stage)?);
-    figures.push(time::queue(&stage)?);
+    figures.push(time::goodput(&context)?);
+    figures.push(goodput::means(&context)?);
+    figures.extend(goodput::distribution(&context)?);
+    figures.push(transfers::cumulative(&context)?);
+    figures.push(round_trips::cumulative(&context)?);
+    figures.push(gaps::histogram(&context)?);
+    figures.push(window::figure(&context)?);
+    figures.push(tracking::windows(&context)?);
+    figures.push(tracking::alphas(&context)?);
+    figures.push(time::queue(&context)?);
     figures.retain(|figure| !figure.panels.is_empty());
     Ok(figures)
 }

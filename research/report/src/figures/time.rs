@@ -2,31 +2,31 @@
 
 use uc_experiment::{FlowRecord, Nanos};
 
-use super::figure::{Figure, Stage};
-use crate::cast::{flows, is_special};
+use super::figure::{Context, Figure};
 use crate::chart::Mark;
 use crate::curves::{self, Points};
-use crate::ink::Ink;
+use crate::flow_styles::{flows, is_special};
+use crate::line_style::LineStyle;
 use crate::panels::{over_time, time_unit};
-use crate::scene::Scene;
+use crate::run_set::RunSet;
 use crate::{Error, unit};
 
 /// Maximum number of flows that can be told apart; with more, a group is drawn as its mean flow.
 const FLOWS: usize = 60;
 
-pub(super) fn goodput(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
-    let scale = (time_unit(&stage.shown), stage.rate);
-    let marks = |scene: &Scene<'_>| {
-        if scene.flow_count() > FLOWS {
-            group_goodputs(stage, scene, scale)
+pub(super) fn goodput(context: &Context<'_, '_>) -> Result<Figure, Error> {
+    let scale = (time_unit(&context.shown), context.rate);
+    let marks = |set: &RunSet<'_>| {
+        if set.flow_count() > FLOWS {
+            group_goodputs(context, set, scale)
         } else {
-            flow_goodputs(stage, scene, scale)
+            flow_goodputs(context, set, scale)
         }
     };
-    let panels = over_time(&stage.shown, stage.rate.name, marks)?;
-    let longest = stage.shown.iter().map(|scene| bin(scene)).max();
+    let panels = over_time(&context.shown, context.rate.name, marks)?;
+    let longest = context.shown.iter().map(|set| bin(set)).max();
     let bin = longest.map_or_else(String::new, |bin| bin.to_string());
-    let who = if stage.shown.iter().any(|scene| scene.flow_count() > FLOWS) {
+    let who = if context.shown.iter().any(|set| set.flow_count() > FLOWS) {
         format!("every flow, of more than {FLOWS} flows the mean of each group,")
     } else {
         "every flow".into()
@@ -35,15 +35,15 @@ pub(super) fn goodput(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
         "Means over {bin} of {who} in the first run; a single flow beside a group is drawn thick. \
          What is shaded is not measured."
     );
-    Ok(stage.figure("Goodput over time", &caption, panels))
+    Ok(context.figure("Goodput over time", &caption, panels))
 }
 
 type Scale = (unit::Unit, unit::Unit);
 
 /// Returns the bin width: one second as in the papers, or a fortieth of a shorter run, but at least
 /// two samples.
-fn bin(scene: &Scene<'_>) -> Nanos {
-    let experiment = scene.experiment;
+fn bin(set: &RunSet<'_>) -> Nanos {
+    let experiment = set.experiment;
     if experiment.duration.0 >= 15_000_000_000 {
         return Nanos(1_000_000_000);
     }
@@ -55,38 +55,46 @@ fn bin(scene: &Scene<'_>) -> Nanos {
     Nanos(fitting.unwrap_or(power).max(2 * experiment.sample.0))
 }
 
-fn flow_goodputs(stage: &Stage<'_, '_>, scene: &Scene<'_>, scale: Scale) -> Vec<(Ink, Mark)> {
+fn flow_goodputs(
+    context: &Context<'_, '_>,
+    set: &RunSet<'_>,
+    scale: Scale,
+) -> Vec<(LineStyle, Mark)> {
     let curve = |flow: &FlowRecord| {
-        let width = if is_special(scene.case, &flow.group) {
+        let width = if is_special(set.case, &flow.group) {
             3
         } else {
             1
         };
-        let points = curves::goodput(flow, bin(scene), scene.experiment.duration);
+        let points = curves::goodput(flow, bin(set), set.experiment.duration);
         let points = scaled(points, scale);
         (
-            stage.cast.ink(scene, &flow.group),
+            context.styles.style(set, &flow.group),
             Mark::Line { points, width },
         )
     };
-    flows(scene).into_iter().map(curve).collect()
+    flows(set).into_iter().map(curve).collect()
 }
 
-fn group_goodputs(stage: &Stage<'_, '_>, scene: &Scene<'_>, scale: Scale) -> Vec<(Ink, Mark)> {
+fn group_goodputs(
+    context: &Context<'_, '_>,
+    set: &RunSet<'_>,
+    scale: Scale,
+) -> Vec<(LineStyle, Mark)> {
     let curve = |guests: &uc_experiment::Guests| {
-        let every = flows(scene);
+        let every = flows(set);
         let of_group: Vec<Points> = every
             .iter()
             .filter(|flow| flow.group == guests.name)
-            .map(|flow| curves::goodput(flow, bin(scene), scene.experiment.duration))
+            .map(|flow| curves::goodput(flow, bin(set), set.experiment.duration))
             .collect();
         let points = scaled(curves::mean(&of_group), scale);
         (
-            stage.cast.ink(scene, &guests.name),
+            context.styles.style(set, &guests.name),
             Mark::Line { points, width: 2 },
         )
     };
-    scene.case.guests.iter().map(curve).collect()
+    set.case.guests.iter().map(curve).collect()
 }
 
 /// Converts seconds and bits per second to the figure's units.
@@ -95,28 +103,30 @@ fn scaled(points: Points, (time, rate): Scale) -> Points {
     points.into_iter().map(point).collect()
 }
 
-pub(super) fn queue(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
-    let time = time_unit(&stage.shown);
-    let marks = |scene: &Scene<'_>| {
-        let samples = scene.first().map_or(&[][..], |record| &record.queue);
+pub(super) fn queue(context: &Context<'_, '_>) -> Result<Figure, Error> {
+    let time = time_unit(&context.shown);
+    let marks = |set: &RunSet<'_>| {
+        let samples = set.first().map_or(&[][..], |record| &record.queue);
         let line = |points| Mark::Line {
             points: in_unit(points, time),
             width: 1,
         };
         vec![
-            (Ink::Faint, line(curves::backlog(samples))),
-            (Ink::Native, line(curves::average(samples))),
+            (LineStyle::Faint, line(curves::backlog(samples))),
+            (LineStyle::Native, line(curves::average(samples))),
         ]
     };
-    let panels = over_time(&stage.shown, "kB", marks)?;
-    let mut figure = stage.figure("Queue at the bottleneck", "In the first run.", panels);
-    figure.legend = vec![(Ink::Faint, "backlog".into())];
-    let averaged = |scene: &&Scene<'_>| {
-        let queue = scene.first().map_or(&[][..], |record| &record.queue);
+    let panels = over_time(&context.shown, "kB", marks)?;
+    let mut figure = context.figure("Queue at the bottleneck", "In the first run.", panels);
+    figure.legend = vec![(LineStyle::Faint, "backlog".into())];
+    let averaged = |set: &&RunSet<'_>| {
+        let queue = set.first().map_or(&[][..], |record| &record.queue);
         queue.iter().any(|sample| sample.average_bytes.is_some())
     };
-    if stage.shown.iter().any(averaged) {
-        figure.legend.push((Ink::Native, "RED's average".into()));
+    if context.shown.iter().any(averaged) {
+        figure
+            .legend
+            .push((LineStyle::Native, "RED's average".into()));
     }
     Ok(figure)
 }

@@ -3,17 +3,17 @@
 use uc_experiment::{Completion, Guests};
 
 use super::cumulative::{self, Words};
-use super::figure::{Figure, Stage};
+use super::figure::{Context, Figure};
 use crate::Error;
 use crate::distribution;
-use crate::scene::Scene;
+use crate::run_set::RunSet;
 use crate::words::count;
 
-pub(super) fn cumulative(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
+pub(super) fn cumulative(context: &Context<'_, '_>) -> Result<Figure, Error> {
     let caption = format!(
         "All transfers of {}; a curve that ends below 1 has transfers that were not over when the \
          run was.",
-        count(stage.runs as usize, "run")
+        count(context.runs as usize, "run")
     );
     let words = Words {
         title: "Completion times",
@@ -21,15 +21,15 @@ pub(super) fn cumulative(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
         x: "completion time, milliseconds",
         y: "fraction of the transfers",
     };
-    cumulative::figure(stage, &words, |scene, guests| {
-        let transfers = transfers(scene, guests);
+    cumulative::figure(context, &words, |set, guests| {
+        let transfers = transfers(set, guests);
         let times_ms: Vec<f64> = transfers.iter().filter_map(time_ms).collect();
         distribution::cumulative(times_ms, transfers.len())
     })
 }
 
-fn transfers<'a>(scene: &Scene<'a>, guests: &Guests) -> Vec<&'a Completion> {
-    let flows = scene.flows(|flow| flow.group == guests.name);
+fn transfers<'a>(set: &RunSet<'a>, guests: &Guests) -> Vec<&'a Completion> {
+    let flows = set.flows(|flow| flow.group == guests.name);
     flows.flat_map(|flow| &flow.completions).collect()
 }
 

@@ -11,9 +11,9 @@ use crate::Error;
 use crate::axis::Axis;
 use crate::chart::{Mark, Panel};
 use crate::figures::Figure;
-use crate::ink::Ink;
+use crate::line_style::LineStyle;
 use crate::panels::extent;
-use crate::scene::PANELS;
+use crate::run_set::PANELS;
 use crate::unit::{self, Unit};
 
 /// Points of a run or an ellipse: seconds and bit/s.
@@ -25,7 +25,7 @@ const CORNERS: u32 = 64;
 const ROOM: f64 = 0.15;
 
 /// The runs of a group at a point, of both sides.
-struct Cloud {
+struct Scatter {
     title: String,
     sides: [Points; 2],
 }
@@ -35,19 +35,19 @@ struct Cloud {
 /// # Errors
 /// [`Error::Figure`] if a panel can't be drawn.
 pub(super) fn figure(sides: &Sides<'_>) -> Result<Option<Figure>, Error> {
-    let clouds = clouds(sides);
-    if clouds.is_empty() {
+    let scatters = scatters(sides);
+    if scatters.is_empty() {
         return Ok(None);
     }
-    let place = |panel: usize| match clouds.len() {
+    let place = |panel: usize| match scatters.len() {
         few if few <= PANELS => panel,
         many => panel * (many - 1) / (PANELS - 1),
     };
-    let shown: Vec<&Cloud> = (0..clouds.len().min(PANELS))
-        .map(|panel| &clouds[place(panel)])
+    let shown: Vec<&Scatter> = (0..scatters.len().min(PANELS))
+        .map(|panel| &scatters[place(panel)])
         .collect();
-    let panels: Result<Vec<_>, Error> = shown.iter().map(|cloud| panel(cloud)).collect();
-    let left_out = match clouds.len() {
+    let panels: Result<Vec<_>, Error> = shown.iter().map(|scatter| panel(scatter)).collect();
+    let left_out = match scatters.len() {
         few if few <= PANELS => String::new(),
         many => format!(" Shown are {PANELS} of {many} panels, from the first to the last."),
     };
@@ -61,38 +61,39 @@ pub(super) fn figure(sides: &Sides<'_>) -> Result<Option<Figure>, Error> {
         ),
         panels: panels?,
         legend: vec![
-            (Ink::line(0), "A (crosses)".into()),
-            (Ink::line(1), "B (dots)".into()),
+            (LineStyle::line(0), "A (crosses)".into()),
+            (LineStyle::line(1), "B (dots)".into()),
         ],
         events: Vec::new(),
     }))
 }
 
 /// Pairs each group's goodputs with the queueing delays of the same runs.
-fn clouds(sides: &Sides<'_>) -> Vec<Cloud> {
-    let mut found: Vec<(Labels, Measure, Cloud)> = Vec::new();
+fn scatters(sides: &Sides<'_>) -> Vec<Scatter> {
+    let mut found: Vec<(Labels, Measure, Scatter)> = Vec::new();
     for (side, record) in sides.records.into_iter().enumerate() {
         let rows = record.measures();
         for row in &rows {
             let Some((title, points)) = points(row, &rows) else {
                 continue;
             };
-            let same =
-                |known: &&mut (Labels, Measure, Cloud)| known.0 == row.at && known.1 == row.measure;
+            let same = |known: &&mut (Labels, Measure, Scatter)| {
+                known.0 == row.at && known.1 == row.measure
+            };
             match found.iter_mut().find(same) {
-                Some((_, _, cloud)) => cloud.sides[side] = points,
+                Some((_, _, scatter)) => scatter.sides[side] = points,
                 None => {
                     let mut both = [Points::new(), Points::new()];
                     both[side] = points;
-                    let cloud = Cloud { title, sides: both };
-                    found.push((row.at.clone(), row.measure.clone(), cloud));
+                    let scatter = Scatter { title, sides: both };
+                    found.push((row.at.clone(), row.measure.clone(), scatter));
                 }
             }
         }
     }
-    let has_both = |cloud: &Cloud| cloud.sides.iter().all(|points| !points.is_empty());
-    let clouds = found.into_iter().map(|(_, _, cloud)| cloud);
-    clouds.filter(has_both).collect()
+    let has_both = |scatter: &Scatter| scatter.sides.iter().all(|points| !points.is_empty());
+    let scatters = found.into_iter().map(|(_, _, scatter)| scatter);
+    scatters.filter(has_both).collect()
 }
 
 /// Returns the title and the points of a row of goodputs; `None` for other rows.
@@ -128,9 +129,9 @@ fn numbers(row: &KeptMeasure) -> impl Iterator<Item = (u32, f64)> {
     runs.filter_map(|(run, value)| Some((*run, *value.as_ref().ok()?)))
 }
 
-fn panel(cloud: &Cloud) -> Result<(String, String), Error> {
-    let ellipses = cloud.sides.each_ref().map(|points| ellipse(points));
-    let all = || cloud.sides.iter().chain(&ellipses).flatten();
+fn panel(scatter: &Scatter) -> Result<(String, String), Error> {
+    let ellipses = scatter.sides.each_ref().map(|points| ellipse(points));
+    let all = || scatter.sides.iter().chain(&ellipses).flatten();
     let (x_low, x_high) = extent(all().map(|point| point.0));
     let (y_low, y_high) = extent(all().map(|point| point.1));
     let time = unit::of_time(x_high);
@@ -154,16 +155,16 @@ fn panel(cloud: &Cloud) -> Result<(String, String), Error> {
     };
     let x_label = format!("queueing delay, {}", time.name);
     let mut marks = Vec::new();
-    for (side, (points, ellipse)) in cloud.sides.iter().zip(&ellipses).enumerate() {
-        let ink = Ink::line(side);
+    for (side, (points, ellipse)) in scatter.sides.iter().zip(&ellipses).enumerate() {
+        let style = LineStyle::line(side);
         let line = Mark::Line {
             points: scaled(ellipse),
             width: 2,
         };
-        marks.push((ink, line));
+        marks.push((style, line));
         let points = scaled(points);
         marks.push((
-            ink,
+            style,
             match side {
                 0 => Mark::Crosses { points },
                 _ => Mark::Dots { points },
@@ -171,7 +172,7 @@ fn panel(cloud: &Cloud) -> Result<(String, String), Error> {
         ));
     }
     let panel = Panel {
-        title: cloud.title.clone(),
+        title: scatter.title.clone(),
         x: Axis::linear(roomy(x_low / time.size, x_high / time.size), x_label),
         y: Axis::linear(roomy(y_low / rate.size, y_high / rate.size), rate.name),
         shaded: Vec::new(),

@@ -1,4 +1,4 @@
-//! Scenes, the content of panels: one case at one point of the experiment, with its runs.
+//! The runs of one case at one point of the experiment: the content of a panel.
 
 use uc_experiment::series::Series;
 use uc_experiment::{Case, Experiment, FlowRecord, RunRecord};
@@ -6,11 +6,11 @@ use uc_experiment::{Case, Experiment, FlowRecord, RunRecord};
 use crate::Report;
 use crate::words::sentence_case;
 
-/// Maximum number of panels of a figure; of more scenes, some at equal distances are shown.
+/// Maximum number of panels of a figure; of more sets of runs, some at equal distances are shown.
 pub(crate) const PANELS: usize = 8;
 
-/// One case at one point.
-pub(crate) struct Scene<'a> {
+/// The runs of one case at one point.
+pub(crate) struct RunSet<'a> {
     /// The experiment at this point.
     pub experiment: &'a Experiment,
     pub case: &'a Case,
@@ -22,7 +22,7 @@ pub(crate) struct Scene<'a> {
 }
 
 /// Returns every case at every point, in the file's order.
-pub(crate) fn scenes<'a>(report: &Report<'a>) -> Vec<Scene<'a>> {
+pub(crate) fn sets<'a>(report: &Report<'a>) -> Vec<RunSet<'a>> {
     let of_point = |point: &'a uc_experiment::Point| {
         let labels: Vec<String> = labels(point);
         point.experiment.cases.iter().map(move |case| {
@@ -30,7 +30,7 @@ pub(crate) fn scenes<'a>(report: &Report<'a>) -> Vec<Scene<'a>> {
                 |record: &&RunRecord| record.case == case.name && record.point == point.number;
             let mut records: Vec<&RunRecord> = report.records.iter().filter(of_case).collect();
             records.sort_by_key(|record| record.run);
-            Scene {
+            RunSet {
                 experiment: &point.experiment,
                 case,
                 title: title(case, &labels, point.experiment.cases.len()),
@@ -50,7 +50,7 @@ fn labels(point: &uc_experiment::Point) -> Vec<String> {
         .collect()
 }
 
-/// Returns the title of a scene. With a single case the point's labels are more informative than
+/// Returns the title of a set of runs. With a single case the point's labels are more informative than
 /// its title.
 fn title(case: &Case, labels: &[String], cases: usize) -> String {
     let case_title = sentence_case(case.title());
@@ -69,27 +69,27 @@ fn name(case: &Case, labels: &[String]) -> String {
     }
 }
 
-/// Returns the scenes that are drawn: all, or [`PANELS`] from the first to the last.
-pub(crate) fn shown<'b, 'a>(scenes: &'b [Scene<'a>]) -> Vec<&'b Scene<'a>> {
-    if scenes.len() <= PANELS {
-        return scenes.iter().collect();
+/// Returns the sets that are drawn: all, or [`PANELS`] from the first to the last.
+pub(crate) fn shown<'b, 'a>(sets: &'b [RunSet<'a>]) -> Vec<&'b RunSet<'a>> {
+    if sets.len() <= PANELS {
+        return sets.iter().collect();
     }
-    let place = |panel: usize| panel * (scenes.len() - 1) / (PANELS - 1);
-    (0..PANELS).map(|panel| &scenes[place(panel)]).collect()
+    let place = |panel: usize| panel * (sets.len() - 1) / (PANELS - 1);
+    (0..PANELS).map(|panel| &sets[place(panel)]).collect()
 }
 
-/// Returns the note below a figure that omits scenes; it begins with a space.
-pub(crate) fn left_out(scenes: &[Scene<'_>]) -> String {
-    if scenes.len() <= PANELS {
+/// Returns the note below a figure that omits sets of runs; it begins with a space.
+pub(crate) fn left_out(sets: &[RunSet<'_>]) -> String {
+    if sets.len() <= PANELS {
         return String::new();
     }
     format!(
         " Shown are {PANELS} of {} panels, from the first to the last.",
-        scenes.len()
+        sets.len()
     )
 }
 
-impl<'a> Scene<'a> {
+impl<'a> RunSet<'a> {
     /// Returns the first repetition; `None` if it was not run.
     pub(crate) fn first(&self) -> Option<&'a RunRecord> {
         self.records.first().copied()
@@ -119,7 +119,7 @@ impl<'a> Scene<'a> {
         series.map(Series::goodput_bps).collect()
     }
 
-    /// Returns the number of flows in a run of the scene.
+    /// Returns the number of flows in a run of the set.
     pub(crate) fn flow_count(&self) -> usize {
         let groups = self.case.guests.iter();
         groups.map(|guests| guests.total_flows() as usize).sum()
