@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, poll};
 use serde::Serialize;
-use uc_confine::Confined;
 use uc_core::coupling::GroupPolicy;
 use uc_couple::doors::{Asked, Doors};
 use uc_couple::host::{Policy, Share};
 use uc_couple::seat::{GuestSetup, Place};
 use uc_couple::serve::{Event, Server};
 use uc_guest::{Across, CoupleEvent, Ctrltcp, Store, cookie_at, couple};
+use uc_service::confine::Confined;
 
 use crate::coupling::netns_path;
 use uc_program::cancel_on_signal;
@@ -262,15 +262,15 @@ impl Couple {
 
     /// Couples the guests, without rights.
     fn couple(self) -> Result<bool> {
-        uc_confine::enter()?;
-        let doors = Asked(uc_confine::parent()?);
+        uc_service::confine::enter()?;
+        let doors = Asked(uc_service::confine::parent()?);
         let policy = self.policy();
         let json = self.json;
         let mut server = Server::through(policy, self.guests, doors);
         let every = Duration::from_secs(self.every);
         let mut printed = Instant::now();
         loop {
-            uc_confine::gets_on()?;
+            uc_service::confine::gets_on()?;
             server.turn(&mut |guest, event| Line::of_event(guest, &event).print(json))?;
             if !every.is_zero() && printed.elapsed() >= every {
                 printed = Instant::now();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use uc_split::{CAVEAT, Limits, PortRange, Setup, SingleError, Split as Running, Status, clean};
+use uc_split::{CAVEAT, Limits, PortRange, ServiceError, Setup, Split as Running, Status, clean};
 
 use crate::tasks::tasks_on_stdin;
 use uc_program::cancel_on_signal;
@@ -133,7 +133,7 @@ impl Split {
 
     fn clean_up(&self) -> Result<bool> {
         match Status::ask() {
-            Err(SingleError::Nobody { .. }) => {}
+            Err(ServiceError::Nobody { .. }) => {}
             Ok(status) => anyhow::bail!(
                 "`uc split` (process {}) runs here and uses its table and route: end it first",
                 status.pid

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use uc_client::state::CommandState;
-use uc_single::{PortTask, Ports, Status};
+use uc_service::{PortTask, Ports, Status};
 
 use crate::command::Running;
 use crate::desired::Wanted;

@@ -1,7 +1,7 @@
 //! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack` or `uc hold`. The
 //! agent runs one process of each. The process reads its task from standard input, and a new task at each
 //! change, so a change does not restart it. It answers on the socket of its place in the network namespace
-//! (`uc-single`).
+//! (`uc-service`).
 //!
 //! The agent ends the process when it has nothing left to do. If the process ends by itself, the agent
 //! starts it again after a pause. If it does not answer for half a minute, the agent kills it.
@@ -12,7 +12,7 @@ use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
 use uc_client::state::CommandState;
-use uc_single::{SingleError, Status, Task};
+use uc_service::{ServiceError, Status, Task};
 
 use crate::process::Process;
 
@@ -129,7 +129,7 @@ impl<T: Task> Running<T> {
                 }
             }
             Ok(other) => {
-                let taken = SingleError::Taken {
+                let taken = ServiceError::Taken {
                     command: T::COMMAND,
                     pid: other.pid as i32,
                 };

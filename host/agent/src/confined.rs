@@ -19,8 +19,8 @@ pub enum Part {
 /// The system's.
 pub fn confined(part: Part) -> Result<(), AgentError> {
     let failed = |error| AgentError::io("run without rights", error);
-    uc_confine::enter().map_err(failed)?;
-    let parent = uc_confine::parent().map_err(failed)?;
+    uc_service::confine::enter().map_err(failed)?;
+    let parent = uc_service::confine::parent().map_err(failed)?;
     match part {
         Part::Names => names::serve(parent),
         Part::Metrics => metrics::serve(parent),

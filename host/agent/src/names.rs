@@ -11,7 +11,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use serde::Deserialize;
-use uc_confine::{Confined, gets_on, receive, send};
+use uc_service::confine::{Confined, gets_on, receive, send};
 
 /// Maximum length of a file.
 pub const FILE_MAX_BYTES: u64 = 1 << 20;

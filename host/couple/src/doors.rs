@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-use uc_confine::{receive, send};
+use uc_service::confine::{receive, send};
 
 use crate::error::ServeError;
 use crate::host::GuestId;

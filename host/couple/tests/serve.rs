@@ -405,7 +405,7 @@ fn sockets_are_opened_by_another_process_until_that_ends() {
     }
     assert_eq!(answer(&mut red).0, 1);
     assert_eq!(refused, [("blue".to_owned(), std::io::ErrorKind::NotFound)]);
-    uc_confine::send(&watched, &9_u32.to_le_bytes(), None).unwrap();
+    uc_service::confine::send(&watched, &9_u32.to_le_bytes(), None).unwrap();
     assert!(opener.join().unwrap().is_err(), "there is no such guest");
     let ended = loop {
         if let Err(error) = server.turn(&mut |_, _| {}) {

@@ -3,7 +3,7 @@
 use std::io;
 
 use uc_port::PortError;
-use uc_single::SingleError;
+use uc_service::ServiceError;
 
 /// Why a port's guest can't be sent duplicate ACKs.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum DupackError {
     },
     /// A second process in one network namespace.
     #[error(transparent)]
-    Single(#[from] SingleError),
+    Service(#[from] ServiceError),
     /// The process may not open packet sockets.
     #[error(
         "packet sockets need CAP_NET_RAW and the address family AF_PACKET: run as root, grant the capability \

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use uc_single::Served;
+use uc_service::Served;
 
 use crate::error::DupackError;
 use crate::sender::Sender;
@@ -26,7 +26,7 @@ impl Running {
     /// refused, and do not affect others.
     ///
     /// # Errors
-    /// [`DupackError::Single`]: another process has the place.
+    /// [`DupackError::Service`]: another process has the place.
     pub fn start(setup: Setup) -> Result<Self, DupackError> {
         let place = Status::take_place()?;
         let sender = Arc::new(Mutex::new(Sender::default()));

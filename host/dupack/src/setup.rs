@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uc_core::dupack::Policy;
-use uc_single::Ports;
+use uc_service::Ports;
 
 /// The ports at which duplicate ACKs are sent; it may change while the process runs.
 pub type Setup = Ports<PortSetup>;

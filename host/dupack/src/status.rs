@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
-use uc_single::PortTask;
+use uc_service::PortTask;
 
 use crate::setup::{PortSetup, Setup};
 
@@ -33,7 +33,7 @@ impl AddAssign for Counts {
 }
 
 /// At which ports duplicate ACKs are sent, and how many were.
-pub type Status = uc_single::Status<Setup, Done>;
+pub type Status = uc_service::Status<Setup, Done>;
 
 /// How many duplicate ACKs the process has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::io;
 
 use uc_port::PortError;
-use uc_single::SingleError;
+use uc_service::ServiceError;
 
 /// Why a port's packets can't be held.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub enum HoldError {
     },
     /// A second process of the agent in one network namespace.
     #[error(transparent)]
-    Single(#[from] SingleError),
+    Service(#[from] ServiceError),
     /// All interfaces are gone.
     #[error("no port is left: the interfaces are gone; start `uc hold` again when they are back")]
     NoPorts,

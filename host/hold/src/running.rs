@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use uc_port::Source;
-use uc_single::Served;
+use uc_service::Served;
 
 use crate::error::HoldError;
 use crate::holder::Holder;
@@ -41,7 +41,7 @@ impl Running {
     /// nothing can be held there.
     ///
     /// # Errors
-    /// [`HoldError::Single`]: another process has the place; or the kernel's refusal.
+    /// [`HoldError::Service`]: another process has the place; or the kernel's refusal.
     pub fn start(
         setup: Setup,
         reserved: fn() -> BTreeMap<String, String>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uc_hold::{Buffer, Settings};
-use uc_single::Ports;
+use uc_service::Ports;
 
 /// The ports whose packets are held; it may change while the process runs.
 pub type Setup = Ports<PortSetup>;

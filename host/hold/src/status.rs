@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use uc_single::PortTask;
+use uc_service::PortTask;
 
 use crate::setup::{PortSetup, Setup};
 
@@ -12,7 +12,7 @@ use crate::setup::{PortSetup, Setup};
 pub type Key = (u32, SocketAddr, SocketAddr);
 
 /// At which ports packets are held, and what was done.
-pub type Status = uc_single::Status<Setup, Done>;
+pub type Status = uc_service::Status<Setup, Done>;
 
 /// What the process has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

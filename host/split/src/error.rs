@@ -2,7 +2,7 @@
 
 use std::io;
 
-use uc_single::SingleError;
+use uc_service::ServiceError;
 
 /// Why connections can't be split.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +129,7 @@ pub enum SplitError {
     MptcpMissing,
     /// A second process can't split in one network namespace.
     #[error(transparent)]
-    Single(#[from] SingleError),
+    Service(#[from] ServiceError),
     /// A resource of the kernel is missing.
     #[error("could not {action}: {source}")]
     Resource {

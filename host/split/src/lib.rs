@@ -40,7 +40,7 @@ pub use seen::is_split;
 pub use setup::{Limits, PortRange, Setup};
 pub use split::Split;
 pub use status::{Done, Status};
-pub use uc_single::SingleError;
+pub use uc_service::ServiceError;
 
 /// What a split takes from its guests, in one line.
 pub const CAVEAT: &str = "an ACK that the guest gets is this host's, not the far end's: what the far end has \

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use socket2::Socket;
-use uc_single::Served;
+use uc_service::Served;
 
 use crate::check::check;
 use crate::counts::Counts;

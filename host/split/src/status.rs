@@ -1,13 +1,13 @@
 //! What the one process that splits in a network namespace answers to those who ask.
 
 use serde::{Deserialize, Serialize};
-use uc_single::Task;
+use uc_service::Task;
 
 use crate::counts::Totals;
 use crate::setup::{Limits, Setup};
 
 /// What is split, and how much was.
-pub type Status = uc_single::Status<Setup, Done>;
+pub type Status = uc_service::Status<Setup, Done>;
 
 /// What the process may take, and how much it has split.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

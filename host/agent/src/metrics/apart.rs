@@ -11,7 +11,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{Backlog, listen};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, UnixStream};
-use uc_confine::{Confined, gets_on, receive, send};
+use uc_service::confine::{Confined, gets_on, receive, send};
 
 use super::Reading;
 use super::serve::router;

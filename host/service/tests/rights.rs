@@ -15,7 +15,7 @@ use nix::sys::socket::{
 };
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
-use uc_confine::{enter, gets_on, parent};
+use uc_service::confine::{enter, gets_on, parent};
 
 /// Runs `inside` in a forked process, which has one thread, with this as its standard input. The
 /// process ends with status 0 if it was true there.
@@ -154,7 +154,7 @@ fn a_confined_process_makes_no_connection_of_a_socket_that_listened() {
 
 /// Returns an abstract address of the tests' process.
 fn address(of: Pid) -> UnixAddr {
-    UnixAddr::new_abstract(format!("uc-confine-{of}").as_bytes()).unwrap()
+    UnixAddr::new_abstract(format!("uc-service-{of}").as_bytes()).unwrap()
 }
 
 #[test]

@@ -1,20 +1,24 @@
-//! Lets at most one process of a kind run in a network namespace. The process takes a *place*: an
-//! abstract Unix socket, which the kernel frees when the process ends, however it ends. On this socket
-//! the process answers questions.
+//! How a command lives as a process: at most one of a kind runs in a network namespace, answers questions,
+//! and gives up the rights that it does not need.
+//!
+//! The process takes a *place*: an abstract Unix socket, which the kernel frees when the process ends,
+//! however it ends. On this socket the process answers questions.
 //!
 //! - [`Task`]: what the process of a command is to do.
 //! - [`Ports`]: such a task for each port by itself.
 //! - [`Status`]: what it does and has done: takes the place, answers, and asks the process that has it.
 //! - `place.rs`, `ask.rs`: the socket, and its two ends.
+//! - [`confine`]: processes without rights, for parsers of what guests and strangers send.
 
 mod ask;
+pub mod confine;
 mod place;
 mod ports;
 mod status;
 
 pub use place::{Place, Served};
 pub use ports::{PortTask, Ports};
-pub use status::{SingleError, Status, Task};
+pub use status::{ServiceError, Status, Task};
 
 use std::io;
 use std::io::{ErrorKind, Read};

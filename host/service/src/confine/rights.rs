@@ -7,7 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
-use crate::calls::filter;
+use crate::confine::calls::filter;
 
 /// User and group `nobody`.
 const NOBODY: u32 = 65_534;

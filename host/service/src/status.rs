@@ -41,7 +41,7 @@ pub struct Status<Setup, Done> {
 
 /// Why a process has no status, or can't take its place.
 #[derive(Debug, thiserror::Error)]
-pub enum SingleError {
+pub enum ServiceError {
     /// No process has the place.
     #[error("no `{command}` runs in this network namespace; start one: {command} PORT")]
     Nobody {
@@ -87,8 +87,8 @@ impl<T: Task> Status<T, T::Done> {
     /// Asks the process of this network namespace.
     ///
     /// # Errors
-    /// [`SingleError::Nobody`] without one, or [`SingleError::Silent`].
-    pub fn ask() -> Result<Self, SingleError> {
+    /// [`ServiceError::Nobody`] without one, or [`ServiceError::Silent`].
+    pub fn ask() -> Result<Self, ServiceError> {
         Self::ask_about(&())
     }
 
@@ -96,24 +96,24 @@ impl<T: Task> Status<T, T::Done> {
     ///
     /// # Errors
     /// As [`Status::ask`].
-    pub fn ask_about(question: &impl Serialize) -> Result<Self, SingleError> {
+    pub fn ask_about(question: &impl Serialize) -> Result<Self, ServiceError> {
         let command = T::COMMAND;
         ask(T::PLACE, question).map_err(|error| match error {
-            AskError::Nobody => SingleError::Nobody { command },
-            AskError::Silent(source) => SingleError::Silent { command, source },
+            AskError::Nobody => ServiceError::Nobody { command },
+            AskError::Silent(source) => ServiceError::Silent { command, source },
         })
     }
 
     /// Takes the place of the network namespace's one process.
     ///
     /// # Errors
-    /// [`SingleError`].
-    pub fn take_place() -> Result<Place, SingleError> {
+    /// [`ServiceError`].
+    pub fn take_place() -> Result<Place, ServiceError> {
         let command = T::COMMAND;
         Place::take(T::PLACE).map_err(|error| match error {
-            TakeError::Taken { pid } => SingleError::Taken { command, pid },
-            TakeError::Unknown(source) => SingleError::Silent { command, source },
-            TakeError::Socket(source) => SingleError::Kernel {
+            TakeError::Taken { pid } => ServiceError::Taken { command, pid },
+            TakeError::Unknown(source) => ServiceError::Silent { command, source },
+            TakeError::Socket(source) => ServiceError::Kernel {
                 action: "create a Unix socket",
                 source,
             },
@@ -127,8 +127,8 @@ impl<T: Task> Status<T, T::Done> {
     pub fn serve<Q: DeserializeOwned>(
         place: Place,
         status: impl Fn(Q) -> Self + Send + 'static,
-    ) -> Result<Served, SingleError> {
-        place.serve(status).map_err(|source| SingleError::Kernel {
+    ) -> Result<Served, ServiceError> {
+        place.serve(status).map_err(|source| ServiceError::Kernel {
             action: "start a thread",
             source,
         })
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn process_answers_with_its_number_task_and_counts_side_by_side() {
         type Status = super::Status<Ports, Sent>;
-        assert!(matches!(Status::ask(), Err(SingleError::Nobody { .. })));
+        assert!(matches!(Status::ask(), Err(ServiceError::Nobody { .. })));
         let setup = Ports {
             ports: vec!["tap0".into()],
         };

@@ -24,7 +24,7 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// Starts this program with these arguments, which make it [`enter`](crate::enter) first. Its
+    /// Starts this program with these arguments, which make it [`enter`](crate::confine::enter) first. Its
     /// standard input is a socket whose other end is here. What it prints is passed on: this program's
     /// own output may be a terminal, or a socket of the log that it could read or shut down. It gets no
     /// environment: that may hold secrets.
@@ -107,7 +107,7 @@ fn pass_on(
 }
 
 /// Returns the socket to the process that started this one by [`Confined::start`]. To be called after
-/// [`enter`](crate::enter): from then on this process ends with that one.
+/// [`enter`](crate::confine::enter): from then on this process ends with that one.
 ///
 /// # Errors
 /// The process that started this one has ended, or the kernel refuses a call.
@@ -125,7 +125,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::send;
+    use crate::confine::send;
 
     fn sleeping() -> Confined {
         let mut command = Command::new("sleep");
@@ -158,7 +158,11 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 7"]);
         let process = Confined::run(command).unwrap();
-        assert!(crate::receive(&process, &mut [0]).unwrap().is_none());
+        assert!(
+            crate::confine::receive(&process, &mut [0])
+                .unwrap()
+                .is_none()
+        );
         assert_eq!(process.status().unwrap().code(), Some(7));
     }
 }
