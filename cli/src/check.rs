@@ -8,7 +8,6 @@ use serde::Serialize;
 use uc_law::{Chosen, Law, Parameters, Profile, Row, Table, Value, Watch};
 use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
-use uc_policy::trusted;
 use uc_policy::{
     Cgroups, Dupack, Fault, Hold, Planned, Policy, PolicyError, Rule, Split, Treatment, Tune,
 };
@@ -159,7 +158,7 @@ impl Check {
             return laws::read(folder).map(drop);
         }
         let path = folder.join(ProgramObject::FILE_NAME);
-        let bytes = trusted::read_bytes(&path, ProgramObject::BYTES_MAX)?;
+        let bytes = uc_files::read_bytes(&path, ProgramObject::BYTES_MAX)?;
         Law::tell_outside(ProgramObject::parse(&path, bytes)?.laws());
         Ok(())
     }

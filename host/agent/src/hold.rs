@@ -3,12 +3,10 @@
 //! order manages all ports again at its next start.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use uc_client::AgentError;
 use uc_client::state::PortState;
-use uc_client::{AgentError, guarded};
-use uc_policy::trusted::{self, Untrusted};
 
 /// Stands for every port, present and future.
 const ALL: &str = "*";
@@ -37,11 +35,9 @@ impl Hold {
     /// # Errors
     /// There is a file, but it can't be read, or others may write it: then nobody knows what is held.
     pub fn read(socket: &Path) -> Result<Self, AgentError> {
-        let path = guarded::beside(socket, "held");
-        let text = match trusted::read(&path) {
-            Err(Untrusted::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                String::new()
-            }
+        let path = uc_files::beside(socket, "held");
+        let text = match uc_files::read(&path) {
+            Err(error) if error.is_absent() => String::new(),
             text => text?,
         };
         let but = text.lines().filter_map(|line| line.strip_prefix(BUT));
@@ -131,7 +127,7 @@ impl Hold {
                 std::iter::once(ALL.to_owned()).chain(but).collect()
             }
         };
-        guarded::write(&self.path, &lines.join("\n"))?;
+        uc_files::write(&self.path, &lines.join("\n"))?;
         self.which = which;
         Ok(())
     }

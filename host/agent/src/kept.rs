@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use uc_client::{AgentError, guarded};
-use uc_policy::trusted;
+use uc_client::AgentError;
 use uc_words::fnv::fnv1a;
 
 /// Maximum length of the file: JSON may take six bytes for one of the policy, and the key adds
 /// some.
-pub const KEPT_MAX_BYTES: u64 = 8 * trusted::TEXT_MAX_BYTES;
+pub const KEPT_MAX_BYTES: u64 = 8 * uc_files::TEXT_MAX_BYTES;
 
 /// A policy that was in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +38,7 @@ impl Kept {
         if !path.exists() {
             return (None, None);
         }
-        let text = match trusted::read_most(path, KEPT_MAX_BYTES) {
+        let text = match uc_files::read_most(path, KEPT_MAX_BYTES) {
             Ok(text) => text,
             Err(error) => return (None, Some(error.to_string())),
         };
@@ -57,7 +56,7 @@ impl Kept {
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         let text = serde_json::to_string(self)
             .map_err(|error| AgentError::io("write the policy down", error))?;
-        guarded::write(path, &text)
+        Ok(uc_files::write(path, &text)?)
     }
 }
 
@@ -78,7 +77,7 @@ mod tests {
         kept.write(&path).unwrap();
         assert_eq!(Kept::read(&path, "/a"), (Some(kept), None));
         assert_eq!(Kept::read(&path, "/b"), (None, None));
-        guarded::write(&path, "{").unwrap();
+        uc_files::write(&path, "{").unwrap();
         let (none, why) = Kept::read(&path, "/a");
         assert!(none.is_none() && why.unwrap().contains("policy.json"));
     }
@@ -91,7 +90,7 @@ mod tests {
             let kept = Kept {
                 key: "/a".to_owned(),
                 revision: 7,
-                text: character.repeat(trusted::TEXT_MAX_BYTES as usize),
+                text: character.repeat(uc_files::TEXT_MAX_BYTES as usize),
             };
             kept.write(&path).unwrap();
             let (read, why) = Kept::read(&path, "/a");

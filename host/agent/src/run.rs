@@ -10,9 +10,8 @@ use nix::fcntl::Flock;
 use nix::sys::signal::{SigSet, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-use uc_client::{AgentError, guarded};
+use uc_client::{AgentError, lock};
 use uc_core::Law;
-use uc_policy::trusted;
 use uc_port::{ProgramObject, Store};
 
 use crate::control;
@@ -36,7 +35,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Reads the programs that `uc law build` left in a folder, if only root can have written them.
 fn laws_of(folder: &Path) -> Result<ProgramObject, AgentError> {
     let path = folder.join(ProgramObject::FILE_NAME);
-    let bytes = trusted::read_bytes(&path, ProgramObject::BYTES_MAX)?;
+    let bytes = uc_files::read_bytes(&path, ProgramObject::BYTES_MAX)?;
     Ok(ProgramObject::parse(&path, bytes)?)
 }
 
@@ -47,16 +46,16 @@ fn laws_of(folder: &Path) -> Result<ProgramObject, AgentError> {
 /// Another agent holds a lock, there is no BPF file system, or the system refuses a folder or a file.
 pub fn claim(own: &uc_policy::Agent) -> Result<[Flock<File>; 2], AgentError> {
     if let Some(folder) = own.socket.parent() {
-        guarded::make_folder(folder)?;
+        uc_files::make_folder(folder)?;
     }
     if own.etcd.is_some() {
-        guarded::make_folder(&own.state)?;
+        uc_files::make_folder(&own.state)?;
     }
-    let only = guarded::only_one(&own.socket)?;
-    guarded::make_folder(Path::new(guarded::FOLDER))?;
+    let only = lock::only_one(&own.socket)?;
+    uc_files::make_folder(Path::new(uc_files::LOCKS_FOLDER))?;
     Store::default().check_bpffs()?;
-    let mut alone = guarded::only_one(&guarded::of_store(Store::default().folder())?)?;
-    guarded::say_socket(&mut alone, None)?;
+    let mut alone = lock::only_one(&lock::of_store(Store::default().folder())?)?;
+    lock::say_socket(&mut alone, None)?;
     Ok([only, alone])
 }
 
@@ -95,7 +94,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     }
     // In this order, so that any client that finds the socket gets an answer.
     let listener = runtime.block_on(async { control::listen(&own.socket) })?;
-    guarded::say_socket(&mut alone, Some(&own.socket))?;
+    lock::say_socket(&mut alone, Some(&own.socket))?;
     let signals = runtime.block_on(async { Signals::new() })?;
     let (ended, ends) = oneshot::channel::<()>();
     follow_files(&options.config, &shared)?;
@@ -130,7 +129,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     drop(ended);
     // The thread has no work left; a panic of it no longer matters.
     let _joined = others.join();
-    guarded::say_socket(&mut alone, None)?;
+    lock::say_socket(&mut alone, None)?;
     // The next agent removes a socket that is left.
     let _missing = std::fs::remove_file(&own.socket);
     Ok(true)

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use uc_client::state::{EtcdState, PolicySource, PolicyState, unix_s};
 use uc_client::{AgentError, AgentState};
-use uc_policy::{Policy, trusted};
+use uc_policy::Policy;
 
 use crate::etcd::Heard;
 use crate::kept::Kept;
@@ -217,7 +217,7 @@ impl Source {
     /// Reads the configuration again. Returns whether another policy is in force now.
     pub fn read_file(&mut self, asked: bool, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         let place = self.config.display().to_string();
-        let text = match trusted::read(&self.config) {
+        let text = match uc_files::read(&self.config) {
             Ok(text) => text,
             // An editor may be between two steps; the next change or request reads the file again.
             Err(error) => {

@@ -15,7 +15,7 @@ use uc_port::Store;
 
 use crate::asked::{Confirmation, Done, Ports, Refusal};
 use crate::error::AgentError;
-use crate::guarded;
+use crate::lock;
 use crate::state::AgentState;
 
 /// Longest wait for `/status`. An agent answers that at once, unless its process is stopped or hangs.
@@ -41,7 +41,7 @@ impl Client {
 
     /// Asks this host's agent on the socket that its lock names, or else on the default one.
     pub fn of_host() -> Self {
-        let said = guarded::socket_of(Store::default().folder());
+        let said = lock::socket_of(Store::default().folder());
         Self::at(said.unwrap_or_else(|| uc_policy::DEFAULT_SOCKET.into()))
     }
 

@@ -3,26 +3,20 @@
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
+use uc_files::FileError;
+
 /// Reasons why an agent does not run, or does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// A file or socket that could not be used.
-    #[error("could not {action}: {source}{}", missing_rights(.source))]
-    Io {
-        /// What was tried, and on what.
-        action: String,
-        /// The system's answer.
-        source: io::Error,
-    },
     /// An agent runs already.
     #[error("an agent runs on this host already (it holds {path}); end it first")]
     Running {
         /// The lock that the running agent holds.
         path: PathBuf,
     },
-    /// A file that can't be read, or that somebody else could have written.
+    /// A file or socket that could not be used, or a file that somebody else could have written.
     #[error(transparent)]
-    Untrusted(#[from] uc_policy::trusted::Untrusted),
+    File(#[from] FileError),
     /// The first policy is invalid, and there is no older one.
     #[error(transparent)]
     Policy(#[from] uc_policy::PolicyError),
@@ -69,20 +63,9 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// Makes an [`AgentError::Io`] of an action, such as "open FILE", and the system's error.
+    /// Makes an error of an action, such as "open FILE", and the system's error.
     pub fn io(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        Self::Io {
-            action: action.into(),
-            source: source.into(),
-        }
-    }
-}
-
-/// Returns the remedy of a permission that a user other than root lacks, to follow an error.
-fn missing_rights(source: &io::Error) -> &'static str {
-    match source.kind() {
-        ErrorKind::PermissionDenied if !nix::unistd::geteuid().is_root() => "; run it with sudo",
-        _ => "",
+        FileError::io(action, source).into()
     }
 }
 

@@ -3,12 +3,12 @@
 //!
 //! - [`Client`]: one request and its answer over the agent's socket.
 //! - [`AgentState`]: the answer to `GET /status`; [`Ports`], [`Done`], [`Refusal`]: a change.
-//! - [`guarded`]: the agent's lock, by which it is found, and its files.
+//! - [`lock`]: the agent's lock, by which it is found.
 
 mod asked;
 mod client;
 mod error;
-pub mod guarded;
+pub mod lock;
 pub mod state;
 
 pub use asked::{Confirmation, Done, Ports, Refusal};

@@ -7,8 +7,9 @@ use std::rc::Rc;
 use libbpf_rs::MapHandle;
 use nix::net::if_::if_indextoname;
 use uc_core::consts;
+use uc_files::claim_port;
 use uc_hold::{Hold, Out, Settings, flags};
-use uc_port::{claim_port, interface_index};
+use uc_port::{PortError, interface_index};
 use zerocopy::FromBytes;
 
 use crate::counts::Counts;
@@ -76,7 +77,7 @@ impl Port {
         if let Some(laws) = laws {
             laws.check(ifindex, name)?;
         }
-        let claim = claim_port("hold", ifindex)?;
+        let claim = claim_port("hold", ifindex).map_err(PortError::from)?;
         let claim = claim.ok_or_else(|| HoldError::Taken { name: name.into() })?;
         let hold = Hold::new(settings);
         let wire = Wire::open(ifindex)?;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use uc_words::place::Document;
 
-use crate::trusted::Untrusted;
+use uc_files::FileError;
 
 /// Maximum number of faults reported; a file with more is no policy.
 const FAULTS_MAX: usize = 100;
@@ -13,7 +13,7 @@ const FAULTS_MAX: usize = 100;
 pub enum PolicyError {
     /// The file can't be read, or not be trusted.
     #[error(transparent)]
-    Unread(#[from] Untrusted),
+    Unread(#[from] FileError),
     /// The policy has faults, printed one per line.
     #[error("{}", lines(.0))]
     Invalid(Vec<Fault>),

@@ -7,7 +7,6 @@
 //!   lists and their elements.
 //! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its
 //!   matches and its [`Treatment`]), or every [`Fault`] of the text with its place and its remedy.
-//! - [`trusted`]: files that only their owner can have written.
 //! - [`Policy::plan_for`]: the plan for one port, in the form that its programs take.
 
 mod absolute;
@@ -39,7 +38,6 @@ mod split;
 mod switch;
 mod tenant;
 mod treatment;
-pub mod trusted;
 mod tune;
 
 pub use agent::{

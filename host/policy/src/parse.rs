@@ -18,7 +18,7 @@ use crate::policy::Policy;
 use crate::read::{join, keys_of, known_only, read_table, split};
 use crate::rule::Rule;
 use crate::tenant::{self, Tenant};
-use crate::{check, defaults, size, trusted};
+use crate::{check, defaults, size};
 
 /// Maximum number of tenants, and of rules.
 const TABLES_MAX: usize = 4096;
@@ -41,7 +41,7 @@ impl Policy {
     /// # Errors
     /// [`PolicyError::Unread`], or [`PolicyError::Invalid`] with all faults.
     pub fn load(path: &Path) -> Result<(Policy, String), PolicyError> {
-        let text = trusted::read(path)?;
+        let text = uc_files::read(path)?;
         Policy::parse(&path.display().to_string(), &text).map(|policy| (policy, text))
     }
 
@@ -50,7 +50,7 @@ impl Policy {
     /// # Errors
     /// As [`Policy::load`].
     pub fn load_draft(path: &Path) -> Result<Policy, PolicyError> {
-        let text = trusted::read_any(path)?;
+        let text = uc_files::read_any(path)?;
         Policy::parse(&path.display().to_string(), &text)
     }
 
@@ -59,7 +59,7 @@ impl Policy {
     /// # Errors
     /// As [`Policy::load`].
     pub fn load_fleet(path: &Path) -> Result<Policy, PolicyError> {
-        let text = trusted::read_any(path)?;
+        let text = uc_files::read_any(path)?;
         Policy::parse_fleet(&path.display().to_string(), &text)
     }
 

@@ -6,8 +6,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use uc_files::check_folder_owner;
+
 use crate::error::PortError;
-use crate::locks::check_owner;
 use crate::store::Store;
 
 /// The `f_type` of a BPF file system (linux/magic.h).
@@ -34,16 +35,16 @@ impl Store {
     /// removes a pin takes its programs off the port.
     ///
     /// # Errors
-    /// [`PortError::NoBpffs`]; [`PortError::Exposed`].
+    /// [`PortError::NoBpffs`]; [`PortError::File`].
     pub fn check_bpffs(&self) -> Result<(), PortError> {
         let parent = self.parent()?;
         let status = nix::sys::statfs::statfs(parent).map_err(|_| self.no_bpffs())?;
         if status.filesystem_type().0 != BPF_FS_MAGIC {
             return Err(self.no_bpffs());
         }
-        check_owner(parent)?;
+        check_folder_owner(parent)?;
         match self.folder.symlink_metadata() {
-            Ok(_) => check_owner(&self.folder),
+            Ok(_) => Ok(check_folder_owner(&self.folder)?),
             Err(_) => Ok(()),
         }
     }

@@ -1,7 +1,8 @@
 //! Errors at a port, and their remedies.
 
 use std::path::PathBuf;
-use std::time::Duration;
+
+use uc_files::FileError;
 
 use crate::layout::UC_PORTS_MAX;
 
@@ -89,30 +90,9 @@ pub enum PortError {
         /// Path where it was expected.
         path: PathBuf,
     },
-    /// Others than root may write a folder of pins or locks.
-    #[error(
-        "{} may be written by users other than root (mode {mode:o}), who could take programs off \
-         ports; run chown root and chmod go-w on it",
-        path.display()
-    )]
-    Exposed {
-        /// Path of the folder.
-        path: PathBuf,
-        /// Mode of the folder.
-        mode: u32,
-    },
-    /// The lock on the pins stays with a process that attaches or detaches ports.
-    #[error(
-        "another process has been attaching or detaching ports for {} s (it holds {path}); \
-         `fuser {path}` names it: wait for it, or end it",
-        most.as_secs()
-    )]
-    Busy {
-        /// The lock.
-        path: PathBuf,
-        /// Time for which it was waited for.
-        most: Duration,
-    },
+    /// A folder of pins or locks that others may write, or a lock that can't be taken.
+    #[error(transparent)]
+    File(FileError),
     /// The port is attached already.
     #[error("'{name}' is attached already; run `uc detach {name}` first")]
     AlreadyAttached {
@@ -202,6 +182,15 @@ pub enum PortError {
         /// The kernel's error.
         source: std::io::Error,
     },
+}
+
+impl From<FileError> for PortError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io { action, source } => Self::from_kernel(action, source),
+            error => Self::File(error),
+        }
+    }
 }
 
 impl PortError {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::fcntl::Flock;
+use uc_files::wait_for_lock;
 
 use crate::attach::{AttachVia, Link, clsact_filters, detach_clsact};
 use crate::direction::Direction;
@@ -24,7 +25,6 @@ use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
-use crate::locks;
 use crate::object::{ProgramObject, check_plan_laws};
 use crate::order::Order;
 use crate::plans::check_plan;
@@ -96,14 +96,17 @@ impl Store {
     /// their own.
     ///
     /// # Errors
-    /// [`PortError::Busy`] if another process holds the lock all that time; the system's.
+    /// [`PortError::File`] if another process holds the lock all that time; the system's.
     pub fn lock(&self) -> Result<Flock<File>, PortError> {
         let parent = self.parent()?;
         let found = parent.metadata().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.no_bpffs(),
             _ => PortError::from_kernel(format!("look at {}", parent.display()), error),
         })?;
-        locks::take(&format!("pins-{:x}.lock", found.dev()), LOCK_MOST)
+        Ok(wait_for_lock(
+            &format!("pins-{:x}.lock", found.dev()),
+            LOCK_MOST,
+        )?)
     }
 
     /// Reopens what is pinned; `None` if nothing is.

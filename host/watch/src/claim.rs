@@ -9,6 +9,8 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
 };
 
+use uc_port::PortError;
+
 use crate::error::WatchError;
 use crate::names::name_of;
 
@@ -24,7 +26,9 @@ pub(crate) fn claim(ifindex: u32) -> Result<File, WatchError> {
     if is_watched_by_older(ifindex).map_err(failed)? {
         return Err(taken());
     }
-    uc_port::claim_port("watch", ifindex)?.ok_or_else(taken)
+    uc_files::claim_port("watch", ifindex)
+        .map_err(PortError::from)?
+        .ok_or_else(taken)
 }
 
 /// Parts of `linux/sock_diag.h` and `linux/unix_diag.h`.

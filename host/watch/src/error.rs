@@ -56,7 +56,7 @@ pub enum WatchError {
     },
     /// Users other than the owner may have written the key.
     #[error(transparent)]
-    KeyForeign(#[from] uc_policy::trusted::Untrusted),
+    KeyForeign(#[from] uc_files::FileError),
     /// The port is watched by another process.
     #[error("{name} is watched already; end that `uc watch` first")]
     AlreadyWatched {

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use uc_policy::trusted::{self, Untrusted};
+use uc_files::FileError;
 
 use crate::error::WatchError;
 use crate::layout::{uc_probe_key, uc_probe_signed, uc_shim_watch_tag};
@@ -55,9 +55,9 @@ impl ProbeKeys {
         if about.mode() & 0o077 != 0 {
             return Err(WatchError::KeyExposed { path });
         }
-        let text = match trusted::read_most(&path, KEYS_MAX_BYTES) {
+        let text = match uc_files::read_most(&path, KEYS_MAX_BYTES) {
             Ok(text) => text,
-            Err(foreign @ Untrusted::Exposed { .. }) => return Err(foreign.into()),
+            Err(foreign @ FileError::Exposed { .. }) => return Err(foreign.into()),
             Err(_) => return Err(WatchError::NoKey { path }),
         };
         keys_in(&text, &path)

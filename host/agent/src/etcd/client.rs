@@ -11,8 +11,8 @@ use etcd_client::{
     Certificate, Client, ConnectOptions, EventType, GetOptions, Identity, TlsOptions, WatchOptions,
 };
 
+use uc_files::{FileError, TEXT_MAX_BYTES};
 use uc_policy::Etcd;
-use uc_policy::trusted::{self, TEXT_MAX_BYTES, Untrusted};
 
 use super::Heard;
 
@@ -43,14 +43,14 @@ pub struct Connection(Arc<Mutex<Option<Client>>>);
 impl Credentials {
     /// Reads the files that the settings name. They are read for each connection, so certificates can
     /// be renewed, and a file that is missing for a while does no lasting harm.
-    fn read(etcd: &Etcd) -> Result<Self, Untrusted> {
+    fn read(etcd: &Etcd) -> Result<Self, FileError> {
         let identity = match &etcd.identity {
             Some((certificate, key)) => {
-                Some((trusted::read(certificate)?, trusted::read_secret(key)?))
+                Some((uc_files::read(certificate)?, uc_files::read_secret(key)?))
             }
             None => None,
         };
-        let ca = etcd.ca.as_ref().map(|ca| trusted::read(ca)).transpose()?;
+        let ca = etcd.ca.as_ref().map(|ca| uc_files::read(ca)).transpose()?;
         Ok(Self { ca, identity })
     }
 

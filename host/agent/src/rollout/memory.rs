@@ -4,13 +4,12 @@
 //! A trial is stored before the policy that it tries, and removed after the policy that ends it is stored.
 //! Whenever an agent ends, the next one finds a policy on trial together with its trial.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use uc_client::AgentError;
 use uc_client::state::Verdict;
-use uc_client::{AgentError, guarded};
-use uc_policy::trusted::{self, Untrusted};
+use uc_files::FileError;
 
 use super::Tally;
 use crate::kept::{KEPT_MAX_BYTES, Kept};
@@ -107,11 +106,11 @@ impl Memory {
     /// # Errors
     /// There is a file, but it can't be read: its trial must not be taken for none.
     pub fn read(path: &Path) -> Result<Self, AgentError> {
-        let text = match trusted::read_most(path, FILE_MAX_BYTES) {
-            Err(Untrusted::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+        let text = match uc_files::read_most(path, FILE_MAX_BYTES) {
+            Err(error) if error.is_absent() => {
                 return Ok(Self::default());
             }
-            Err(error @ Untrusted::Read { .. }) => return Err(error.into()),
+            Err(error @ FileError::Read { .. }) => return Err(error.into()),
             text => text.map_err(|error| error.to_string()),
         };
         let memory =
@@ -133,7 +132,7 @@ impl Memory {
         }
         let text = serde_json::to_string(self)
             .map_err(|error| AgentError::io("write the rollout down", error))?;
-        guarded::write(path, &text)
+        Ok(uc_files::write(path, &text)?)
     }
 
     /// Returns what this host said of the policy with this checksum.

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
+use uc_files::TEXT_MAX_BYTES;
 use uc_policy::Policy;
-use uc_policy::trusted::TEXT_MAX_BYTES;
 
 /// Most memory that reading a policy may take at once, in bytes.
 const MEMORY_MAX: usize = 100 << 20;

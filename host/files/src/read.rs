@@ -7,11 +7,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
+use crate::error::FileError;
+use crate::{is_exposed, is_ours, mode_of};
+
 /// Maximum size of a policy; etcd's limit for a value is 1.5 MB.
 pub const TEXT_MAX_BYTES: u64 = 1 << 20;
 
-/// Mode bits that let the group or everybody write.
-const OTHERS_WRITE: u32 = 0o022;
 /// Mode bits that let everybody, or the group, read.
 const OTHERS_READ: u32 = 0o004;
 const GROUP_READS: u32 = 0o040;
@@ -20,63 +21,27 @@ const STICKY: u32 = 0o1000;
 /// Maximum number of links that the kernel follows in one path (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// Why a file is not read.
-#[derive(Debug, thiserror::Error)]
-pub enum Untrusted {
-    /// The file can't be read.
-    #[error("{}: {source}; name a file that can be read", path.display())]
-    Read {
-        /// Path of the file, or of the folder that was checked.
-        path: PathBuf,
-        /// Error of the kernel.
-        source: io::Error,
-    },
-    /// The file is a secret that other users may read.
-    #[error(
-        "{} is a secret that other users may read (mode {mode:o}); run chmod 600 on it",
-        path.display()
-    )]
-    Readable {
-        /// Path of the file.
-        path: PathBuf,
-        /// Mode of the file.
-        mode: u32,
-    },
-    /// The file could have been written by another user.
-    #[error(
-        "{} may be written by users other than its owner (mode {mode:o}), or another user owns it; \
-         chown root and chmod go-w it",
-        path.display()
-    )]
-    Exposed {
-        /// Path of the file, or of a folder or link on the way to it.
-        path: PathBuf,
-        /// Mode of the file.
-        mode: u32,
-    },
-}
-
 /// Reads a file that only root or the calling user can have written.
 ///
 /// # Errors
-/// [`Untrusted`].
-pub fn read(path: &Path) -> Result<String, Untrusted> {
+/// [`FileError`].
+pub fn read(path: &Path) -> Result<String, FileError> {
     read_most(path, TEXT_MAX_BYTES)
 }
 
 /// Reads a file like [`read`], of at most `most_bytes`.
 ///
 /// # Errors
-/// [`Untrusted`].
-pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, Untrusted> {
+/// [`FileError`].
+pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, FileError> {
     text(path, read_bytes(path, most_bytes)?)
 }
 
 /// Reads a file like [`read_most`], whatever its bytes mean.
 ///
 /// # Errors
-/// [`Untrusted`].
-pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Untrusted> {
+/// [`FileError`].
+pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, FileError> {
     read_if(path, most_bytes, |metadata| {
         check(path, metadata)?;
         check_way(path)
@@ -87,15 +52,15 @@ pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Untrusted> {
 /// file of root's.
 ///
 /// # Errors
-/// [`Untrusted`].
-pub fn read_secret(path: &Path) -> Result<String, Untrusted> {
+/// [`FileError`].
+pub fn read_secret(path: &Path) -> Result<String, FileError> {
     let bytes = read_if(path, TEXT_MAX_BYTES, |metadata| {
         check(path, metadata)?;
         let group_too = if metadata.uid() == 0 { 0 } else { GROUP_READS };
         if metadata.mode() & (OTHERS_READ | group_too) != 0 {
-            return Err(Untrusted::Readable {
+            return Err(FileError::Readable {
                 path: path.to_owned(),
-                mode: metadata.mode() & 0o7777,
+                mode: mode_of(metadata),
             });
         }
         check_way(path)
@@ -106,17 +71,17 @@ pub fn read_secret(path: &Path) -> Result<String, Untrusted> {
 /// Reads a file, whoever has written it.
 ///
 /// # Errors
-/// [`Untrusted::Read`].
-pub fn read_any(path: &Path) -> Result<String, Untrusted> {
+/// [`FileError::Read`].
+pub fn read_any(path: &Path) -> Result<String, FileError> {
     text(path, read_if(path, TEXT_MAX_BYTES, |_| Ok(()))?)
 }
 
 fn read_if(
     path: &Path,
     most_bytes: u64,
-    may: impl FnOnce(&Metadata) -> Result<(), Untrusted>,
-) -> Result<Vec<u8>, Untrusted> {
-    let failed = |source| failed(path, source);
+    may: impl FnOnce(&Metadata) -> Result<(), FileError>,
+) -> Result<Vec<u8>, FileError> {
+    let failed = |source| FileError::unread(path, source);
     // A pipe without a writer would block.
     let file = File::options()
         .read(true)
@@ -140,45 +105,29 @@ fn read_if(
     Ok(bytes)
 }
 
-fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Untrusted> {
-    let refused = |_| failed(path, io::Error::other("it is not UTF-8 text"));
+fn text(path: &Path, bytes: Vec<u8>) -> Result<String, FileError> {
+    let refused = |_| FileError::unread(path, io::Error::other("it is not UTF-8 text"));
     String::from_utf8(bytes).map_err(refused)
 }
 
-fn failed(path: &Path, source: io::Error) -> Untrusted {
-    Untrusted::Read {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-fn is_ours(metadata: &Metadata) -> bool {
-    let own = nix::unistd::geteuid().as_raw();
-    metadata.uid() == 0 || metadata.uid() == own
-}
-
-fn is_exposed(metadata: &Metadata) -> bool {
-    !is_ours(metadata) || metadata.mode() & OTHERS_WRITE != 0
-}
-
-fn check(path: &Path, metadata: &Metadata) -> Result<(), Untrusted> {
+fn check(path: &Path, metadata: &Metadata) -> Result<(), FileError> {
     if !is_exposed(metadata) {
         return Ok(());
     }
     Err(exposed(path, metadata))
 }
 
-fn exposed(path: &Path, metadata: &Metadata) -> Untrusted {
-    Untrusted::Exposed {
+fn exposed(path: &Path, metadata: &Metadata) -> FileError {
+    FileError::Exposed {
         path: path.to_owned(),
-        mode: metadata.mode() & 0o7777,
+        mode: mode_of(metadata),
     }
 }
 
 /// Checks the folders on the way: whoever may write one may put another file, folder or link under
 /// the next name.
-fn check_way(path: &Path) -> Result<(), Untrusted> {
-    let absolute = std::path::absolute(path).map_err(|error| failed(path, error))?;
+fn check_way(path: &Path) -> Result<(), FileError> {
+    let absolute = std::path::absolute(path).map_err(|error| FileError::unread(path, error))?;
     let mut names = names(&absolute);
     let mut at = PathBuf::from("/");
     let mut links = 0;
@@ -189,7 +138,8 @@ fn check_way(path: &Path) -> Result<(), Untrusted> {
             continue;
         }
         let next = at.join(name);
-        let metadata = fs::symlink_metadata(&next).map_err(|error| failed(&next, error))?;
+        let metadata =
+            fs::symlink_metadata(&next).map_err(|error| FileError::unread(&next, error))?;
         if !metadata.is_symlink() {
             at = next;
             continue;
@@ -200,12 +150,12 @@ fn check_way(path: &Path) -> Result<(), Untrusted> {
         }
         links += 1;
         if links > LINKS_MAX {
-            return Err(failed(
+            return Err(FileError::unread(
                 &next,
                 io::Error::other("too many links in the path"),
             ));
         }
-        let target = fs::read_link(&next).map_err(|error| failed(&next, error))?;
+        let target = fs::read_link(&next).map_err(|error| FileError::unread(&next, error))?;
         if target.is_absolute() {
             at = PathBuf::from("/");
         }
@@ -225,8 +175,8 @@ fn names(path: &Path) -> Vec<OsString> {
     parts.filter_map(name).collect()
 }
 
-fn check_folder(folder: &Path) -> Result<(), Untrusted> {
-    let metadata = fs::metadata(folder).map_err(|error| failed(folder, error))?;
+fn check_folder(folder: &Path) -> Result<(), FileError> {
+    let metadata = fs::metadata(folder).map_err(|error| FileError::unread(folder, error))?;
     let sticky = metadata.mode() & STICKY != 0 && metadata.uid() == 0;
     if sticky || !is_exposed(&metadata) || is_read_only(folder, &metadata) {
         return Ok(());
@@ -252,7 +202,7 @@ mod tests {
     }
 
     fn is_exposed(path: &Path) -> bool {
-        matches!(read(path), Err(Untrusted::Exposed { .. }))
+        matches!(read(path), Err(FileError::Exposed { .. }))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Locks among the processes of this host: files in a folder that only root can enter, so nobody else
 //! can hold one. A lock ends with the process that holds it.
 
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,36 +9,39 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, Flock, FlockArg, fcntl};
 
-use crate::error::PortError;
+use crate::error::FileError;
+use crate::{is_exposed, mode_of};
 
 /// The folder of all locks.
 pub const LOCKS_FOLDER: &str = "/run/undercurrent";
 /// Interval at which a lock that another process holds is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
-/// Mode bits that let the group or everybody write.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// Opens the file of a lock, whose name is within [`LOCKS_FOLDER`], and creates both if needed.
 ///
 /// # Errors
-/// [`PortError::Exposed`] if others than root may write the folder; the system's.
-pub fn lock_file(name: &str) -> Result<File, PortError> {
+/// [`FileError::ExposedFolder`] if others than root may write the folder; the system's.
+pub fn lock_file(name: &str) -> Result<File, FileError> {
     let folder = Path::new(LOCKS_FOLDER);
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .map_err(|error| PortError::from_kernel(format!("make {LOCKS_FOLDER}"), error))?;
-    check_owner(folder)?;
-    let path = folder.join(name);
+        .map_err(|error| FileError::io(format!("make {LOCKS_FOLDER}"), error))?;
+    check_folder_owner(folder)?;
+    open(&folder.join(name))
+}
+
+/// Opens the file of a lock, and creates it if needed.
+fn open(path: &Path) -> Result<File, FileError> {
     File::options()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
-        .open(&path)
-        .map_err(|error| PortError::from_kernel(format!("open {}", path.display()), error))
+        .open(path)
+        .map_err(|error| FileError::io(format!("open {}", path.display()), error))
 }
 
 /// The calling thread's network namespace.
@@ -50,8 +53,8 @@ const NAMESPACE: &str = "/proc/thread-self/ns/net";
 ///
 /// # Errors
 /// As [`lock_file`].
-pub fn claim_port(purpose: &str, ifindex: u32) -> Result<Option<File>, PortError> {
-    let failed = |error| PortError::from_kernel(format!("claim port {ifindex}"), error);
+pub fn claim_port(purpose: &str, ifindex: u32) -> Result<Option<File>, FileError> {
+    let failed = |error| FileError::io(format!("claim port {ifindex}"), error);
     let namespace = fs::metadata(NAMESPACE).map_err(failed)?.ino();
     let file = lock_file(&format!("{purpose}-{namespace:x}.lock"))?;
     let byte = libc::flock {
@@ -68,11 +71,23 @@ pub fn claim_port(purpose: &str, ifindex: u32) -> Result<Option<File>, PortError
     }
 }
 
-/// Takes a lock, for which it waits up to `most`.
+/// Takes a lock by the path of its file. Returns `None` if another process holds it.
 ///
 /// # Errors
-/// [`PortError::Busy`] if another process holds it all that time; the system's.
-pub(crate) fn take(name: &str, most: Duration) -> Result<Flock<File>, PortError> {
+/// The system's.
+pub fn try_lock(path: &Path) -> Result<Option<Flock<File>>, FileError> {
+    match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, errno)) => Err(FileError::io(format!("lock {}", path.display()), errno)),
+    }
+}
+
+/// Takes a lock within [`LOCKS_FOLDER`], for which it waits up to `most`.
+///
+/// # Errors
+/// [`FileError::Busy`] if another process holds it all that time; the system's.
+pub fn wait_for_lock(name: &str, most: Duration) -> Result<Flock<File>, FileError> {
     let mut file = lock_file(name)?;
     let until = Instant::now() + most;
     loop {
@@ -83,14 +98,14 @@ pub(crate) fn take(name: &str, most: Duration) -> Result<Flock<File>, PortError>
                 std::thread::sleep(AGAIN);
             }
             Err((_, Errno::EWOULDBLOCK)) => {
-                return Err(PortError::Busy {
+                return Err(FileError::Busy {
                     path: path_of(name),
                     most,
                 });
             }
             Err((_, errno)) => {
                 let action = format!("lock {}", path_of(name).display());
-                return Err(PortError::from_kernel(action, errno.into()));
+                return Err(FileError::io(action, errno));
             }
         }
     }
@@ -103,24 +118,17 @@ fn path_of(name: &str) -> PathBuf {
 /// Checks that only root, or the calling user, can write a folder that exists.
 ///
 /// # Errors
-/// [`PortError::Exposed`]; the system's.
-pub(crate) fn check_owner(folder: &Path) -> Result<(), PortError> {
+/// [`FileError::ExposedFolder`]; the system's.
+pub fn check_folder_owner(folder: &Path) -> Result<(), FileError> {
     let found = fs::symlink_metadata(folder)
-        .map_err(|error| PortError::from_kernel(format!("look at {}", folder.display()), error))?;
-    if is_owned(&found) {
+        .map_err(|error| FileError::io(format!("look at {}", folder.display()), error))?;
+    if found.is_dir() && !is_exposed(&found) {
         return Ok(());
     }
-    Err(PortError::Exposed {
+    Err(FileError::ExposedFolder {
         path: folder.to_owned(),
-        mode: found.mode() & 0o7777,
+        mode: mode_of(&found),
     })
-}
-
-fn is_owned(folder: &Metadata) -> bool {
-    let own = nix::unistd::geteuid().as_raw();
-    folder.is_dir()
-        && (folder.uid() == 0 || folder.uid() == own)
-        && folder.mode() & OTHERS_WRITE == 0
 }
 
 #[cfg(test)]
@@ -134,12 +142,12 @@ mod tests {
             return;
         }
         let name = format!("test-{}.lock", std::process::id());
-        let first = take(&name, Duration::ZERO).unwrap();
+        let first = wait_for_lock(&name, Duration::ZERO).unwrap();
         let most = Duration::from_millis(60);
-        let refused = take(&name, most).unwrap_err().to_string();
+        let refused = wait_for_lock(&name, most).unwrap_err().to_string();
         assert!(refused.contains("fuser"), "{refused}");
         drop(first);
-        take(&name, Duration::from_secs(10)).unwrap();
+        wait_for_lock(&name, Duration::from_secs(10)).unwrap();
         fs::remove_file(path_of(&name)).unwrap();
     }
 }

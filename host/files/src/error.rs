@@ -1,0 +1,104 @@
+//! Errors of files and locks, and their remedies.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why a file is not read or written, or a lock not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// A file or socket that could not be used.
+    #[error("could not {action}: {source}{}", missing_rights(.source))]
+    Io {
+        /// What was tried, and on what.
+        action: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The file can't be read.
+    #[error("{}: {source}; name a file that can be read", path.display())]
+    Read {
+        /// Path of the file, or of the folder that was checked.
+        path: PathBuf,
+        /// Error of the kernel.
+        source: io::Error,
+    },
+    /// The file is a secret that other users may read.
+    #[error(
+        "{} is a secret that other users may read (mode {mode:o}); run chmod 600 on it",
+        path.display()
+    )]
+    Readable {
+        /// Path of the file.
+        path: PathBuf,
+        /// Mode of the file.
+        mode: u32,
+    },
+    /// The file could have been written by another user.
+    #[error(
+        "{} may be written by users other than its owner (mode {mode:o}), or another user owns it; \
+         chown root and chmod go-w it",
+        path.display()
+    )]
+    Exposed {
+        /// Path of the file, or of a folder or link on the way to it.
+        path: PathBuf,
+        /// Mode of the file.
+        mode: u32,
+    },
+    /// Others than root may write a folder of pins or locks.
+    #[error(
+        "{} may be written by users other than root (mode {mode:o}), who could take programs off \
+         ports; run chown root and chmod go-w on it",
+        path.display()
+    )]
+    ExposedFolder {
+        /// Path of the folder.
+        path: PathBuf,
+        /// Mode of the folder.
+        mode: u32,
+    },
+    /// The lock on the pins stays with a process that attaches or detaches ports.
+    #[error(
+        "another process has been attaching or detaching ports for {} s (it holds {path}); \
+         `fuser {path}` names it: wait for it, or end it",
+        most.as_secs()
+    )]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// Time for which it was waited for.
+        most: Duration,
+    },
+}
+
+impl FileError {
+    /// Makes a [`FileError::Io`] of an action, such as "open FILE", and the system's error.
+    pub fn io(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::Io {
+            action: action.into(),
+            source: source.into(),
+        }
+    }
+
+    /// Makes a [`FileError::Read`].
+    pub(crate) fn unread(path: &Path, source: io::Error) -> Self {
+        Self::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Returns whether a file was to be read that does not exist.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == ErrorKind::NotFound)
+    }
+}
+
+/// Returns the remedy of a permission that a user other than root lacks, to follow an error.
+fn missing_rights(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::PermissionDenied if !nix::unistd::geteuid().is_root() => "; run it with sudo",
+        _ => "",
+    }
+}

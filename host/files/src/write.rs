@@ -1,0 +1,53 @@
+//! The agent's own files, which only its user can write.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::FileError;
+
+/// Writes a file that only its owner can read, whole or not at all, whenever the process dies or the
+/// power fails. When it returns, the new text is on the disk.
+///
+/// # Errors
+/// What the system says.
+pub fn write(path: &Path, text: &str) -> Result<(), FileError> {
+    let failed = |error| FileError::io(format!("write {}", path.display()), error);
+    let beside = beside(path, "new");
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&beside)
+        .map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    fs::rename(&beside, path).map_err(failed)?;
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    File::open(folder.unwrap_or(Path::new(".")))
+        .and_then(|folder| folder.sync_all())
+        .map_err(failed)
+}
+
+/// Makes a folder that only its owner can enter, unless it exists.
+///
+/// # Errors
+/// What the system says.
+pub fn make_folder(path: &Path) -> Result<(), FileError> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| FileError::io(format!("make {}", path.display()), error))
+}
+
+/// Appends a dot and `suffix` to a file's name.
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
