@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
+use uc_guest::sockets::{KernelSocket, Tenants};
 use uc_port::{Programs, Store};
-use uc_truth::{KernelSocket, Tenants};
 
 use crate::seen::shadow::Values;
 use crate::seen::truth::{AbsentRow, Ratios, Spread, TruthRow, TruthSummary};

@@ -1,4 +1,5 @@
-//! Congestion controls in BPF that a cooperating guest loads, for kernels that lack them.
+//! Guests: congestion controls in BPF that a cooperating guest loads, for kernels that lack them, and what
+//! the kernel knows of guests' sockets.
 //!
 //! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and its state of a connection;
 //! - [`Ctrltcp`]: Reno and CUBIC whose connections share windows (ctrlTCP), and their [`Groups`];
@@ -6,7 +7,8 @@
 //! - [`Across`]: the groups' channel to a host that couples its guests;
 //! - [`Tuning`]: congestion control, initial window and minimum RTO of a container's connections, and
 //!   [`Tunings`], those that are pinned;
-//! - [`Store`]: the pins in bpffs, with which a congestion control outlives the process.
+//! - [`Store`]: the pins in bpffs, with which a congestion control outlives the process;
+//! - [`sockets`]: the kernel's values of the sockets of guests that share it.
 //!
 //! A congestion control belongs to the whole machine: registered once, it can be chosen in every
 //! network namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
@@ -23,6 +25,7 @@ mod groups;
 mod netns;
 mod pins;
 mod pvtcp;
+pub mod sockets;
 mod store;
 mod tune;
 mod tunings;

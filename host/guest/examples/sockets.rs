@@ -1,6 +1,6 @@
 //! Measures what `uc flows --truth` costs: finding namespaces, and asking for one socket among many.
 //!
-//! `cargo run --release -p uc-truth --example sockets -- 1000` does so with 1,000 connections, as root, in
+//! `cargo run --release -p uc-guest --example sockets -- 1000` does so with 1,000 connections, as root, in
 //! a network namespace of its own.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, unshare};
-use uc_truth::Tenants;
+use uc_guest::sockets::Tenants;
 
 const QUESTIONS: usize = 20_000;
 

@@ -4,7 +4,7 @@ use std::io;
 
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
-pub enum TruthError {
+pub enum SocketError {
     /// The process may not enter other network namespaces.
     #[error(
         "may not {action}: this needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN; run it with sudo"
@@ -29,7 +29,7 @@ pub enum TruthError {
     },
 }
 
-impl TruthError {
+impl SocketError {
     pub(crate) fn from_kernel(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();
         match source.raw_os_error() {

@@ -19,8 +19,8 @@ use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use nix::sched::{CloneFlags, setns};
 use uc_port::Netlink;
 
-use crate::error::{Absent, TruthError};
-use crate::socket::{self, KernelSocket};
+use crate::sockets::error::{Absent, SocketError};
+use crate::sockets::socket::{self, KernelSocket};
 
 /// Folder of the namespaces that `ip netns` names.
 const NAMED: &str = "/run/netns";
@@ -47,8 +47,8 @@ impl Tenants {
     ///
     /// # Errors
     /// The kernel's refusal. A port behind which nothing can be read is no error.
-    pub fn find(ports: &BTreeSet<u32>) -> Result<Tenants, TruthError> {
-        let failed = |error| TruthError::from_kernel("ask for the peers of ports", error);
+    pub fn find(ports: &BTreeSet<u32>) -> Result<Tenants, SocketError> {
+        let failed = |error| SocketError::from_kernel("ask for the peers of ports", error);
         let route = Netlink::open().map_err(failed)?;
         let peers: BTreeMap<u32, Peer> = ports
             .iter()
@@ -77,7 +77,7 @@ impl Tenants {
             };
             Ok((port, sockets))
         });
-        Ok(Tenants(tenants.collect::<Result<_, TruthError>>()?))
+        Ok(Tenants(tenants.collect::<Result<_, SocketError>>()?))
     }
 
     /// Returns the ports whose guests can't be asked, with the reason.
@@ -96,7 +96,7 @@ impl Tenants {
         port: u32,
         guest: SocketAddr,
         remote: SocketAddr,
-    ) -> Result<Option<KernelSocket>, TruthError> {
+    ) -> Result<Option<KernelSocket>, SocketError> {
         match self.0.get(&port) {
             Some(Ok(diag)) => socket::read(diag, guest, remote),
             _ => Ok(None),
@@ -149,7 +149,7 @@ fn kind_of(info: &LinkInfo) -> Option<String> {
 fn open_all(
     route: &Netlink,
     mut wanted: BTreeSet<i32>,
-) -> Result<BTreeMap<i32, Arc<Netlink>>, TruthError> {
+) -> Result<BTreeMap<i32, Arc<Netlink>>, SocketError> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let mut paths = if wanted.is_empty() {
@@ -209,10 +209,10 @@ fn number_of(route: &Netlink, namespace: &File) -> Option<i32> {
 
 /// Opens a socket for questions about the sockets of another namespace. Only a thread of its own is in
 /// that namespace, and only for this call.
-fn open_diag_in(namespace: File) -> Result<Netlink, TruthError> {
+fn open_diag_in(namespace: File) -> Result<Netlink, SocketError> {
     let inside = || {
         setns(namespace, CloneFlags::CLONE_NEWNET).map_err(|errno| {
-            TruthError::from_kernel("enter a guest's network namespace", errno.into())
+            SocketError::from_kernel("enter a guest's network namespace", errno.into())
         })?;
         socket::open()
     };

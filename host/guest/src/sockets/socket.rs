@@ -13,7 +13,7 @@ use netlink_packet_sock_diag::{AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use uc_port::Netlink;
 
-use crate::error::TruthError;
+use crate::sockets::error::SocketError;
 
 /// A socket that is asked for by its ends, not by its cookie (`INET_DIAG_NOCOOKIE`).
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
@@ -40,9 +40,9 @@ pub struct KernelSocket {
 /// Opens a socket for questions about the TCP sockets of the calling thread's network namespace.
 ///
 /// # Errors
-/// [`TruthError::NoDiag`]; the kernel's refusal.
-pub(crate) fn open() -> Result<Netlink, TruthError> {
-    let failed = |error| TruthError::from_kernel("open a socket of sock_diag", error);
+/// [`SocketError::NoDiag`]; the kernel's refusal.
+pub(crate) fn open() -> Result<Netlink, SocketError> {
+    let failed = |error| SocketError::from_kernel("open a socket of sock_diag", error);
     let diag = Netlink::open_for(NETLINK_SOCK_DIAG).map_err(failed)?;
     // A list of the sockets in none of all states: empty, unless the kernel has no such lists.
     let none = InetRequest {
@@ -54,7 +54,7 @@ pub(crate) fn open() -> Result<Netlink, TruthError> {
     };
     match diag.ask(SockDiagMessage::InetRequest(none), NLM_F_DUMP) {
         Ok(_) => Ok(diag),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(TruthError::NoDiag),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SocketError::NoDiag),
         Err(error) => Err(failed(error)),
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn read(
     diag: &Netlink,
     guest: SocketAddr,
     remote: SocketAddr,
-) -> Result<Option<KernelSocket>, TruthError> {
+) -> Result<Option<KernelSocket>, SocketError> {
     let request = InetRequest {
         family: if guest.is_ipv4() { AF_INET } else { AF_INET6 },
         protocol: IPPROTO_TCP,
@@ -84,7 +84,7 @@ pub(crate) fn read(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let action = format!("ask for the socket of {guest} to {remote}");
-            return Err(TruthError::from_kernel(action, error));
+            return Err(SocketError::from_kernel(action, error));
         }
     };
     Ok(answers.into_iter().find_map(|answer| match answer {

@@ -12,6 +12,6 @@ mod error;
 mod socket;
 mod tenants;
 
-pub use error::{Absent, TruthError};
+pub use error::{Absent, SocketError};
 pub use socket::KernelSocket;
 pub use tenants::Tenants;
