@@ -13,10 +13,10 @@ use clap::Args;
 use nix::poll::{PollFd, PollFlags, poll};
 use serde::Serialize;
 use uc_core::coupling::GroupPolicy;
-use uc_couple::doors::{Asked, Doors};
-use uc_couple::host::{Policy, Share};
-use uc_couple::seat::{GuestSetup, Place};
-use uc_couple::serve::{Event, Server};
+use uc_guest::coupling::host::{Policy, Share};
+use uc_guest::coupling::serve::{Event, Server};
+use uc_guest::coupling::sockets::{RemoteSockets, Sockets};
+use uc_guest::coupling::{GuestSetup, Place};
 use uc_guest::{Across, CoupleEvent, Ctrltcp, Store, cookie_at, couple};
 use uc_service::confine::Confined;
 
@@ -242,7 +242,7 @@ impl Couple {
     /// Opens the guests' sockets, and passes them to a process without rights, which reads them.
     fn open(self) -> Result<bool> {
         let stop = cancel_on_signal()?;
-        let mut doors = Doors::new(&self.guests)?;
+        let mut sockets = Sockets::new(&self.guests)?;
         let own = std::env::args_os().skip(1);
         let confined = Confined::start(own.chain(["--confined".into()]))?;
         while !stop.load(Ordering::Relaxed) {
@@ -251,7 +251,7 @@ impl Couple {
             if !matches!(poll(&mut asked, LOOK_EVERY_MS), Ok(1..)) {
                 continue;
             }
-            let answered = doors.answer(&confined);
+            let answered = sockets.answer(&confined);
             if !answered.context("the process that reads the guests' reports breaks its rules")? {
                 let status = confined.status()?;
                 bail!("the process that reads the guests' reports has ended ({status})");
@@ -263,10 +263,10 @@ impl Couple {
     /// Couples the guests, without rights.
     fn couple(self) -> Result<bool> {
         uc_service::confine::enter()?;
-        let doors = Asked(uc_service::confine::parent()?);
+        let sockets = RemoteSockets(uc_service::confine::parent()?);
         let policy = self.policy();
         let json = self.json;
-        let mut server = Server::through(policy, self.guests, doors);
+        let mut server = Server::through(policy, self.guests, sockets);
         let every = Duration::from_secs(self.every);
         let mut printed = Instant::now();
         loop {

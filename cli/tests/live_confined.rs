@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use uc_couple::wire::{Frame, GroupName, GroupReport, Parts};
+use uc_guest::coupling::wire::{Frame, GroupName, GroupReport, Parts};
 use uc_lab::netns::Namespace;
 
 use crate::common::agent::{Installation, ip, pair};

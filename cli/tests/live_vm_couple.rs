@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use uc_couple::host::Policy;
-use uc_couple::seat::{GuestSetup, Place};
-use uc_couple::serve::{Event, Server};
 use uc_experiment::{FlowSample, RunRecord};
+use uc_guest::coupling::host::Policy;
+use uc_guest::coupling::serve::{Event, Server};
+use uc_guest::coupling::{GuestSetup, Place};
 use uc_lab::NoPorts;
 use uc_lab::vm::message::Request;
 use uc_lab::vm::{Machine, Machines, Templates, VmError};

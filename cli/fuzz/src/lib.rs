@@ -5,8 +5,8 @@
 //! Not here: HTTP (hyper and axum parse it), and netlink's answers (rtnetlink does).
 
 use uc_agent::names::{self, Kind};
-use uc_couple::wire::Frame;
 use uc_experiment::Experiment;
+use uc_guest::coupling::wire::Frame;
 use uc_policy::{Policy, PolicyError};
 
 /// A parser under test.

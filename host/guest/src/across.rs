@@ -1,10 +1,10 @@
 //! The guest's groups at a channel to a host that couples guests: the reports, and the map for its
 //! answers.
 
+use crate::coupling::report::report_of;
+use crate::coupling::wire::{GroupName, GroupReport};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use uc_core::coupling::across::Told;
-use uc_couple::account::report_of;
-use uc_couple::wire::{GroupName, GroupReport};
 use zerocopy::IntoBytes;
 
 use crate::clock::now_ns;

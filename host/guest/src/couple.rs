@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::coupling::channel::{Channel, Received};
+use crate::coupling::guest::GuestEnd;
+use crate::coupling::wire::{FRAME_BYTES_MAX, GroupName, WireError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use uc_couple::channel::{Channel, Received};
-use uc_couple::guest::GuestEnd;
-use uc_couple::wire::{FRAME_BYTES_MAX, GroupName, WireError};
 
 use crate::across::Across;
 use crate::clock::now_ns;

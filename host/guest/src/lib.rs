@@ -8,6 +8,7 @@
 //! - [`Tuning`]: congestion control, initial window and minimum RTO of a container's connections, and
 //!   [`Tunings`], those that are pinned;
 //! - [`Store`]: the pins in bpffs, with which a congestion control outlives the process;
+//! - [`coupling`]: the channel between coupled guests and their host, and the host's groups;
 //! - [`sockets`]: the kernel's values of the sockets of guests that share it.
 //!
 //! A congestion control belongs to the whole machine: registered once, it can be chosen in every
@@ -18,6 +19,7 @@ mod cgroup;
 mod clock;
 mod control;
 mod couple;
+pub mod coupling;
 mod ctrltcp;
 mod dctcp;
 mod error;

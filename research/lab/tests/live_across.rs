@@ -11,10 +11,10 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use support::{experiment, goodput_bps, live};
-use uc_couple::host::Policy;
-use uc_couple::seat::{GuestSetup, Place};
-use uc_couple::serve::{Event, Server};
 use uc_experiment::RunRecord;
+use uc_guest::coupling::host::Policy;
+use uc_guest::coupling::serve::{Event, Server};
+use uc_guest::coupling::{GuestSetup, Place};
 use uc_guest::{Across, CoupleEvent, CouplingPolicy, Ctrltcp, GroupState, couple};
 use uc_lab::{NoPorts, Progress, Repetition, run_case};
 use uc_live::in_peace;

@@ -10,9 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use uc_couple::host::Policy;
-use uc_couple::seat::{GuestSetup, Place};
-use uc_couple::serve::{Event, ServeError, Server};
+use uc_guest::coupling::host::Policy;
+use uc_guest::coupling::serve::{Event, ServeError, Server};
+use uc_guest::coupling::{GuestSetup, Place};
 
 use crate::Plan;
 use crate::load::GoOn;

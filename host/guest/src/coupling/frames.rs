@@ -1,6 +1,6 @@
 //! Splitting of a stream of bytes into frames, in bounded memory.
 
-use crate::wire::{FRAME_BYTES_MAX, Frame, MAGIC, WireError};
+use crate::coupling::wire::{FRAME_BYTES_MAX, Frame, MAGIC, WireError};
 
 /// The bytes that one end of a channel has read and not yet decoded. Push at most
 /// [`FRAME_BYTES_MAX`] bytes at a time and take every frame before the next push: it then never

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use uc_couple::channel::Channel;
-use uc_couple::doors::{Asked, Doors, Open};
-use uc_couple::host::Policy;
-use uc_couple::seat::{GuestSetup, Place};
-use uc_couple::serve::{Event, ServeError, Server};
-use uc_couple::wire::{Frame, GroupAnswer, GroupName, GroupReport, Parts};
+use uc_guest::coupling::channel::Channel;
+use uc_guest::coupling::host::Policy;
+use uc_guest::coupling::serve::{Event, ServeError, Server};
+use uc_guest::coupling::sockets::{Open, RemoteSockets, Sockets};
+use uc_guest::coupling::wire::{Frame, GroupAnswer, GroupName, GroupReport, Parts};
+use uc_guest::coupling::{GuestSetup, Place};
 
 /// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -368,7 +368,7 @@ fn links_and_files_that_are_no_sockets_are_not_opened() {
             place: Place::Connect(place),
             weight: 1,
         };
-        let error = Doors::new(&[guest]).unwrap().open(0).unwrap_err();
+        let error = Sockets::new(&[guest]).unwrap().open(0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(errno as i32));
     }
 }
@@ -382,15 +382,15 @@ fn sockets_are_opened_by_another_process_until_that_ends() {
         weight: 1,
     };
     let guests = vec![setup("red", Place::Listen), setup("blue", Place::Connect)];
-    let mut doors = Doors::new(&guests).unwrap();
+    let mut sockets = Sockets::new(&guests).unwrap();
     let kind = (AddressFamily::Unix, SockType::SeqPacket);
     let (opens, asks) = socketpair(kind.0, kind.1, None, SockFlag::SOCK_CLOEXEC).unwrap();
     let opener = thread::spawn(move || {
-        while doors.answer(&opens)? {}
+        while sockets.answer(&opens)? {}
         std::io::Result::Ok(())
     });
     let watched = asks.try_clone().unwrap();
-    let mut server = Server::through(Policy::default(), guests, Asked(asks));
+    let mut server = Server::through(Policy::default(), guests, RemoteSockets(asks));
     let mut refused = Vec::new();
     let mut tell = |name: &str, event: Event<'_>| {
         if let Event::Waiting { source, .. } = event {

@@ -13,9 +13,9 @@ use nix::fcntl::OFlag;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use uc_service::confine::{receive, send};
 
-use crate::error::ServeError;
-use crate::host::GuestId;
-use crate::setup::{GuestSetup, Place};
+use crate::coupling::error::ServeError;
+use crate::coupling::host::GuestId;
+use crate::coupling::setup::{GuestSetup, Place};
 
 /// Opens guests' sockets.
 pub trait Open: std::fmt::Debug + Send {
@@ -32,28 +32,32 @@ pub trait Open: std::fmt::Debug + Send {
 
 /// Opens the sockets in this process.
 #[derive(Debug)]
-pub struct Doors(Vec<Door>);
+pub struct Sockets(Vec<GuestSocket>);
 
 #[derive(Debug)]
-enum Door {
+enum GuestSocket {
     Connect(PathBuf),
     Listen(Socket),
 }
 
-impl Doors {
+impl Sockets {
     /// Creates the sockets to listen on.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn new(guests: &[GuestSetup]) -> Result<Self, ServeError> {
-        let door = |guest: &GuestSetup| match &guest.place {
-            Place::Connect(path) => Ok(Door::Connect(path.clone())),
-            Place::Listen(path) => Socket::listen(path).map(Door::Listen),
+        let socket = |guest: &GuestSetup| match &guest.place {
+            Place::Connect(path) => Ok(GuestSocket::Connect(path.clone())),
+            Place::Listen(path) => Socket::listen(path).map(GuestSocket::Listen),
         };
-        guests.iter().map(door).collect::<Result<_, _>>().map(Self)
+        guests
+            .iter()
+            .map(socket)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
-    /// Answers one request of [`Asked`] at the other end of the socket. Returns false when that process
+    /// Answers one request of [`RemoteSockets`] at the other end of the socket. Returns false when that process
     /// has gone.
     ///
     /// # Errors
@@ -76,11 +80,11 @@ impl Doors {
     }
 }
 
-impl Open for Doors {
+impl Open for Sockets {
     fn open(&mut self, guest: GuestId) -> io::Result<OwnedFd> {
         match &self.0[guest] {
-            Door::Connect(path) => connected(path),
-            Door::Listen(socket) => socket.0.as_fd().try_clone_to_owned(),
+            GuestSocket::Connect(path) => connected(path),
+            GuestSocket::Listen(socket) => socket.0.as_fd().try_clone_to_owned(),
         }
     }
 
@@ -89,11 +93,11 @@ impl Open for Doors {
     }
 }
 
-/// Has [`Doors::answer`] open the sockets, in the process at the other end.
+/// Has [`Sockets::answer`] open the sockets, in the process at the other end.
 #[derive(Debug)]
-pub struct Asked(pub OwnedFd);
+pub struct RemoteSockets(pub OwnedFd);
 
-impl Open for Asked {
+impl Open for RemoteSockets {
     fn open(&mut self, guest: GuestId) -> io::Result<OwnedFd> {
         send(&self.0, &(guest as u32).to_le_bytes(), None)?;
         let mut errno = [0; size_of::<i32>()];

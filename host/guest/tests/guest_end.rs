@@ -1,8 +1,10 @@
 //! The guest's end: when it reports, and what it accepts from a host that lies, repeats itself or
 //! is silent.
 
-use uc_couple::guest::{GuestEnd, INTERVAL_NS};
-use uc_couple::wire::{Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError};
+use uc_guest::coupling::guest::{GuestEnd, INTERVAL_NS};
+use uc_guest::coupling::wire::{
+    Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError,
+};
 
 const MS: u64 = 1_000_000;
 const MSS: u32 = 1448;

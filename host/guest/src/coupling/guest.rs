@@ -8,8 +8,10 @@
 
 use uc_core::coupling::across::Told;
 
-use crate::frames::Frames;
-use crate::wire::{Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError};
+use crate::coupling::frames::Frames;
+use crate::coupling::wire::{
+    Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError,
+};
 
 /// Range of the time between two reports.
 pub const INTERVAL_NS: std::ops::RangeInclusive<u64> = 2_000_000..=10_000_000;

@@ -2,8 +2,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use uc_couple::frames::Frames;
-use uc_couple::wire::{
+use uc_guest::coupling::frames::Frames;
+use uc_guest::coupling::wire::{
     FRAME_BYTES_MAX, Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError,
 };
 

@@ -3,7 +3,7 @@
 use uc_core::coupling::across::Link;
 use uc_core::coupling::{Group, consts};
 
-use crate::wire::{GroupName, GroupReport};
+use crate::coupling::wire::{GroupName, GroupReport};
 
 /// Returns the report of a group as it is now; `None` when nobody sends in it.
 pub fn report_of(name: GroupName, group: &Group, link: &Link, now_ns: u64) -> Option<GroupReport> {

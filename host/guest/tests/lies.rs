@@ -1,9 +1,9 @@
 //! The effect of false reports of a guest: nothing beyond its weight's share.
 
 use uc_core::coupling::consts;
-use uc_couple::belief::Impossible;
-use uc_couple::host::{GuestId, Host, Policy};
-use uc_couple::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
+use uc_guest::coupling::host::{GuestId, Host, Policy};
+use uc_guest::coupling::validate::Impossible;
+use uc_guest::coupling::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
 
 const MSS: u32 = 1448;
 const ROUND_NS: u64 = 100_000_000;

@@ -4,22 +4,25 @@
 //!
 //! Read in this order:
 //! - [`wire`], [`frames`]: the protocol of a channel.
-//! - [`belief`]: validation of a guest's reports.
+//! - [`validate`]: validation of a guest's reports.
 //! - [`host`]: the host's groups, without a clock or a socket.
-//! - [`account`]: a guest's report of a group.
+//! - [`report`]: a guest's report of a group.
 //! - [`guest`]: the guest's end of a channel, without a clock or a socket.
-//! - [`doors`]: opening of the guests' sockets, which may need more rights than coupling them.
-//! - [`channel`], [`seat`], [`serve`]: descriptors, and the host's loop over them.
+//! - [`sockets`]: opening of the guests' sockets, which may need more rights than coupling them.
+//! - [`channel`], `guest_channel`, [`serve`]: descriptors, and the host's loop over them.
 
-pub mod account;
-pub mod belief;
 pub mod channel;
-pub mod doors;
 mod error;
 pub mod frames;
 pub mod guest;
+mod guest_channel;
 pub mod host;
-pub mod seat;
+pub mod report;
 pub mod serve;
 mod setup;
+pub mod sockets;
+pub mod validate;
 pub mod wire;
+
+pub use guest_channel::{REPORTS_PER_SECOND, Refusal};
+pub use setup::{GuestSetup, Place};

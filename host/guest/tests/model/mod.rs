@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 
 use uc_core::coupling::across::{Link, Told};
 use uc_core::coupling::{Group, GroupPolicy, Guest, Member, Report, consts};
-use uc_couple::account::report_of;
-use uc_couple::frames::Frames;
-use uc_couple::guest::GuestEnd;
-use uc_couple::host::{GuestId, Host, Policy};
-use uc_couple::wire::{Frame, GroupName, Parts};
+use uc_guest::coupling::frames::Frames;
+use uc_guest::coupling::guest::GuestEnd;
+use uc_guest::coupling::host::{GuestId, Host, Policy};
+use uc_guest::coupling::report::report_of;
+use uc_guest::coupling::wire::{Frame, GroupName, Parts};
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;

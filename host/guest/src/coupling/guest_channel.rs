@@ -6,13 +6,13 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::belief::Impossible;
-use crate::channel::{Channel, Received};
-use crate::doors::Open;
-use crate::frames::Frames;
-use crate::host::GuestId;
-pub use crate::setup::{GuestSetup, Place};
-use crate::wire::{FRAME_BYTES_MAX, GroupReport, Parts, WireError};
+use crate::coupling::channel::{Channel, Received};
+use crate::coupling::frames::Frames;
+use crate::coupling::host::GuestId;
+use crate::coupling::setup::{GuestSetup, Place};
+use crate::coupling::sockets::Open;
+use crate::coupling::validate::Impossible;
+use crate::coupling::wire::{FRAME_BYTES_MAX, GroupReport, Parts, WireError};
 
 /// Maximum rate of a guest's reports per second; a guest that exceeds it by more than two hundred
 /// reports is refused.
@@ -57,7 +57,7 @@ pub(crate) enum Came {
 
 /// A guest and its channel.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct GuestChannel {
     pub setup: GuestSetup,
     /// Whether its reports are answered.
     pub coupled: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Seat {
     counted: Instant,
 }
 
-impl Seat {
+impl GuestChannel {
     pub fn new(setup: GuestSetup, now: Instant) -> Self {
         Self {
             setup,
@@ -101,7 +101,7 @@ impl Seat {
         id: GuestId,
         now: Instant,
         is_ready: bool,
-        doors: &mut dyn Open,
+        sockets: &mut dyn Open,
     ) -> Option<(PathBuf, io::Error)> {
         if now < self.not_before || self.listener.is_some() && !is_ready {
             return None;
@@ -113,7 +113,7 @@ impl Seat {
             return None;
         }
         let (Place::Connect(path) | Place::Listen(path)) = &self.setup.place;
-        let opened = doors.open(id).and_then(|opened| {
+        let opened = sockets.open(id).and_then(|opened| {
             match self.setup.place {
                 Place::Connect(_) => self.channel = Some(Channel::of(opened.into())?),
                 Place::Listen(_) => self.listener = Some(opened.into()),

@@ -2,8 +2,8 @@
 //! room, since its packets arrive in step with the departures. The other guest's packets are lost
 //! each time its retransmission timer fires.
 
-use uc_couple::host::{Host, Policy};
-use uc_couple::wire::{GroupName, GroupReport};
+use uc_guest::coupling::host::{Host, Policy};
+use uc_guest::coupling::wire::{GroupName, GroupReport};
 
 const MSS: u32 = 1448;
 const MS: u64 = 1_000_000;

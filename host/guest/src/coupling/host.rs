@@ -6,8 +6,8 @@ use std::net::Ipv6Addr;
 
 use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report, consts};
 
-use crate::belief::{self, Heard, Impossible};
-use crate::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
+use crate::coupling::validate::{self, Heard, Impossible};
+use crate::coupling::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
 
 /// The host's coupling policy.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             group: GroupPolicy {
-                burst_segments: belief::BURST_SEGMENTS as u16,
+                burst_segments: validate::BURST_SEGMENTS as u16,
                 ..GroupPolicy::default()
             },
             prefix4: 0,
@@ -60,12 +60,12 @@ struct Channel {
 #[derive(Debug)]
 struct Coupled {
     group: Group,
-    seats: BTreeMap<GuestId, Seat>,
+    guests: BTreeMap<GuestId, GuestOfGroup>,
 }
 
 /// A guest in one of the host's groups.
 #[derive(Debug, Default)]
-struct Seat {
+struct GuestOfGroup {
     guest: Guest,
     members: BTreeMap<GroupName, Coupling>,
     cuts: u64,
@@ -159,11 +159,11 @@ impl Host {
             let place = self.place_of(&report.name.remote);
             let coupled = self.groups.entry(place).or_insert_with(|| Coupled {
                 group: Group::open(&self.policy.group, now_ns),
-                seats: BTreeMap::new(),
+                guests: BTreeMap::new(),
             });
-            let seat = coupled.seats.entry(guest).or_default();
-            seat.guest.weight = weight.into();
-            answers.push(seat.hear(&mut coupled.group, report, heard, times));
+            let of_group = coupled.guests.entry(guest).or_default();
+            of_group.guest.weight = weight.into();
+            answers.push(of_group.hear(&mut coupled.group, report, heard, times));
         }
         let names: Vec<_> = said.iter().map(|report| report.name).collect();
         self.keep(guest, &names, now_ns);
@@ -180,14 +180,14 @@ impl Host {
     pub fn shares(&self) -> Vec<Share> {
         let of_group = |(place, coupled): (&[u8; 16], &Coupled)| {
             let (remote, window_bytes) = (Ipv6Addr::from(*place), coupled.group.window_bytes());
-            let of_seat = move |(&guest, seat): (&GuestId, &Seat)| Share {
+            let share_of = move |(&guest, of_group): (&GuestId, &GuestOfGroup)| Share {
                 remote,
                 guest,
                 window_bytes,
-                given_bytes: seat.given_bytes(),
-                cuts: seat.cuts,
+                given_bytes: of_group.given_bytes(),
+                cuts: of_group.cuts,
             };
-            coupled.seats.iter().map(of_seat).collect::<Vec<_>>()
+            coupled.guests.iter().map(share_of).collect::<Vec<_>>()
         };
         self.groups.iter().flat_map(of_group).collect()
     }
@@ -199,7 +199,7 @@ impl Host {
         if said.len() > GROUPS_MAX {
             return Err(Impossible::Size);
         }
-        said.iter().try_for_each(belief::check)?;
+        said.iter().try_for_each(validate::check)?;
         let mut names: Vec<_> = said.iter().map(|report| report.name).collect();
         names.sort_unstable();
         if names.windows(2).any(|pair| pair[0] == pair[1]) {
@@ -216,8 +216,8 @@ impl Host {
         now_ns: u64,
     ) -> Result<Option<Heard>, Impossible> {
         let coupled = self.groups.get(&self.place_of(&said.name.remote));
-        let seat = coupled.and_then(|coupled| coupled.seats.get(&guest));
-        let member = seat.and_then(|seat| seat.members.get(&said.name));
+        let of_group = coupled.and_then(|coupled| coupled.guests.get(&guest));
+        let member = of_group.and_then(|of_group| of_group.members.get(&said.name));
         member
             .filter(|member| member.said.opened_ns == said.opened_ns)
             .map(|member| member.compare(said, now_ns))
@@ -227,13 +227,13 @@ impl Host {
     /// Ends the guest's groups that are not in `names`.
     fn keep(&mut self, guest: GuestId, names: &[GroupName], now_ns: u64) {
         self.groups.retain(|_, coupled| {
-            if let Some(seat) = coupled.seats.get_mut(&guest) {
-                seat.keep(&mut coupled.group, names, now_ns);
-                if seat.members.is_empty() {
-                    coupled.seats.remove(&guest);
+            if let Some(of_group) = coupled.guests.get_mut(&guest) {
+                of_group.keep(&mut coupled.group, names, now_ns);
+                if of_group.members.is_empty() {
+                    coupled.guests.remove(&guest);
                 }
             }
-            !coupled.seats.is_empty()
+            !coupled.guests.is_empty()
         });
     }
 
@@ -250,7 +250,7 @@ impl Host {
     }
 }
 
-impl Seat {
+impl GuestOfGroup {
     fn hear(
         &mut self,
         group: &mut Group,
@@ -290,9 +290,9 @@ impl Seat {
 
     fn register(&mut self, group: &mut Group, said: &GroupReport, times: Times) -> Answer {
         let (mut flow, now_ns) = (Member::default(), times.now_ns);
-        let report = belief::first(said);
+        let report = validate::first(said);
         let mut answer = group.register(&mut self.guest, &mut flow, 1, &report, now_ns);
-        if let Some(lost) = belief::first_loss(said, flow.given_bytes, times.since_us) {
+        if let Some(lost) = validate::first_loss(said, flow.given_bytes, times.since_us) {
             answer = lose(group, &mut self.guest, &mut flow, &lost, now_ns);
         }
         let member = Coupling {
@@ -329,7 +329,7 @@ impl Coupling {
         let given = (self.flow.given_bytes, self.flow.given_ssthresh_bytes);
         let follows = said.taken_ns == self.answered_ns;
         let elapsed_us = now_ns.saturating_sub(self.heard_ns) / 1000;
-        belief::next(&self.said, said, given, follows, elapsed_us)
+        validate::next(&self.said, said, given, follows, elapsed_us)
     }
 
     fn update(
@@ -340,7 +340,7 @@ impl Coupling {
         now_ns: u64,
     ) -> Answer {
         let Heard { mut report, lost } = heard;
-        if !belief::may_grow(group, report.mss_bytes) {
+        if !validate::may_grow(group, report.mss_bytes) {
             report.cwnd_bytes = report.cwnd_bytes.min(self.flow.given_bytes);
         }
         if let Some(lost) = lost {

@@ -7,7 +7,7 @@
 
 use uc_core::coupling::{Group, Report, consts};
 
-use crate::wire::GroupReport;
+use crate::coupling::wire::GroupReport;
 
 /// First window of a flow (RFC 6928), in segments, which a guest may have used beyond what it was
 /// given.

@@ -9,11 +9,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::doors::{Doors, Open};
-pub use crate::error::ServeError;
-use crate::host::{GuestId, Host, Policy, Share};
-use crate::seat::{Came, GuestSetup, RETRY, Refusal, Seat};
-use crate::wire::{Frame, Parts};
+pub use crate::coupling::error::ServeError;
+use crate::coupling::guest_channel::{Came, GuestChannel, RETRY, Refusal};
+use crate::coupling::host::{GuestId, Host, Policy, Share};
+use crate::coupling::setup::GuestSetup;
+use crate::coupling::sockets::{Open, Sockets};
+use crate::coupling::wire::{Frame, Parts};
 
 /// Maximum sleep of the loop.
 const SLEEP_MOST: Duration = RETRY;
@@ -42,8 +43,8 @@ pub enum Event<'a> {
 #[derive(Debug)]
 pub struct Server {
     host: Host,
-    guests: Vec<Seat>,
-    doors: Box<dyn Open>,
+    guests: Vec<GuestChannel>,
+    sockets: Box<dyn Open>,
     began: Instant,
 }
 
@@ -53,22 +54,22 @@ impl Server {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn new(policy: Policy, guests: Vec<GuestSetup>) -> Result<Self, ServeError> {
-        let doors = Doors::new(&guests)?;
-        Ok(Self::through(policy, guests, doors))
+        let sockets = Sockets::new(&guests)?;
+        Ok(Self::through(policy, guests, sockets))
     }
 
-    /// Creates a server that has its guests' sockets opened through `doors`.
-    pub fn through(policy: Policy, guests: Vec<GuestSetup>, doors: impl Open + 'static) -> Self {
+    /// Creates a server that has its guests' sockets opened through `sockets`.
+    pub fn through(policy: Policy, guests: Vec<GuestSetup>, sockets: impl Open + 'static) -> Self {
         let mut host = Host::new(policy);
         let began = Instant::now();
-        let seat = |setup: GuestSetup| {
+        let channel = |setup: GuestSetup| {
             host.add(setup.weight);
-            Seat::new(setup, began)
+            GuestChannel::new(setup, began)
         };
         Self {
-            guests: guests.into_iter().map(seat).collect(),
+            guests: guests.into_iter().map(channel).collect(),
             host,
-            doors: Box::new(doors),
+            sockets: Box::new(sockets),
             began,
         }
     }
@@ -103,7 +104,7 @@ impl Server {
                 }
                 continue;
             }
-            let refused = self.guests[id].connect(id, now, is_ready, &mut *self.doors);
+            let refused = self.guests[id].connect(id, now, is_ready, &mut *self.sockets);
             if let Some((path, source)) = refused {
                 let (path, source) = (path.as_path(), &source);
                 let name = self.guests[id].setup.name.as_str();
@@ -123,9 +124,9 @@ impl Server {
     fn wait(&self) -> Result<Vec<bool>, ServeError> {
         let now = Instant::now();
         let mut ready = vec![false; self.guests.len()];
-        let waits = |(id, guest)| Some((id, Seat::waits_for(guest, now)?));
+        let waits = |(id, guest)| Some((id, GuestChannel::waits_for(guest, now)?));
         let (ids, fds): (Vec<_>, Vec<_>) = self.guests.iter().enumerate().filter_map(waits).unzip();
-        let fds = fds.into_iter().chain(self.doors.ends());
+        let fds = fds.into_iter().chain(self.sockets.ends());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let rests = self.guests.iter().filter_map(|guest| guest.rests(now));
         let most = TimeSpec::from_duration(rests.fold(SLEEP_MOST, Duration::min));
