@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use uc_core::LawRow;
-use uc_outside::{Compiled, LawError};
+use uc_port::outside::{Compiled, LawError, compile};
 use uc_port::{PortError, Programs};
 
 use crate::law::Build;
@@ -13,7 +13,7 @@ use crate::law::Build;
 /// Whatever prevents an answer.
 pub fn law(arguments: Build) -> Result<bool> {
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
-    match uc_outside::compile(&arguments.folder, out) {
+    match compile(&arguments.folder, out) {
         Ok(compiled) => judge(compiled),
         // The compiler's words are an answer, on as many lines as they have.
         Err(error @ LawError::Refused { .. }) => {

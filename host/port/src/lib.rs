@@ -4,6 +4,7 @@
 //! - [`Programs`]: the programs and maps in the kernel, as file descriptors, either freshly loaded
 //!   or reopened from their pins;
 //! - [`ProgramObject`]: the file that they are loaded from, perhaps with laws from outside the tree;
+//! - `outside`, with the feature of this name: compiles laws from outside the tree into such a file;
 //! - [`Link`]: one program on one port, by TCX or by a clsact filter where the kernel has no TCX;
 //! - [`Store`]: the pins in bpffs, with which ports stay attached when no process is left;
 //! - [`PortPlan`]: an operator's settings of a port, by [`Rule`]s; [`PortView`]: the port's state;
@@ -36,7 +37,9 @@ mod maps;
 mod netlink;
 mod object;
 mod order;
-mod outside;
+mod named;
+#[cfg(feature = "outside")]
+pub mod outside;
 mod plans;
 mod ports;
 mod programs;
@@ -66,7 +69,7 @@ pub use netlink::Netlink;
 pub use numbers::LAYOUT;
 pub use object::ProgramObject;
 pub use order::Order;
-pub use outside::law_named;
+pub use named::law_named;
 pub use plans::check_plan;
 pub use ports::{PORTS_MAX, PortView};
 pub use programs::{FLOW_BYTES, Programs};

@@ -2,7 +2,7 @@
 
 use uc_core::{Law, law::OUTSIDE_MAX};
 
-use crate::error::LawError;
+use crate::outside::error::LawError;
 
 /// Expands to a piece for each row: `uc_law_is NAME, name;`.
 pub(crate) const SOURCE: &str = "\

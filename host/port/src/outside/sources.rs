@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::LawError;
+use crate::outside::error::LawError;
 
 // `SOURCES`: paths in the repository, and texts
 include!(concat!(env!("OUT_DIR"), "/sources.rs"));

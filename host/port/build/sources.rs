@@ -1,4 +1,4 @@
-//! Puts the C sources of the port programs and of the native core into the program.
+//! Puts the C sources of the port programs and of the native core into the program, which compiles laws with them.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 /// Folders with the sources, of the repository's root.
 const FOLDERS: [&str; 4] = ["bpf", "bpf/port", "core", "base/core/src"];
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
-    let root = manifest.join("../..").canonicalize()?;
+/// Writes the list of the sources below `root`, with their texts.
+pub fn write(root: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     let mut files = Vec::new();
     for folder in FOLDERS {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
@@ -18,14 +17,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     files.sort();
     let mut list = String::from("const SOURCES: &[(&str, &str)] = &[\n");
     for file in &files {
-        let name = file.strip_prefix(&root)?;
+        let name = file.strip_prefix(root)?;
         writeln!(list, "    ({name:?}, include_str!({file:?})),")?;
     }
     list += "];\n";
-    std::fs::write(
-        Path::new(&std::env::var("OUT_DIR")?).join("sources.rs"),
-        list,
-    )?;
+    std::fs::write(out.join("sources.rs"), list)?;
     Ok(())
 }
 

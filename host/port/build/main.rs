@@ -1,5 +1,7 @@
 //! Compiles the tenant-port programs with clang, and makes the Rust face of what lies in their maps.
 
+mod sources;
+
 use std::path::{Path, PathBuf};
 
 use uc_words::fnv::fnv1a;
@@ -31,6 +33,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &[&format!("-DUC_LAYOUT={layout:#x}ULL")],
     )?;
     write_numbers(layout, &out)?;
+    if std::env::var_os("CARGO_FEATURE_OUTSIDE").is_some() {
+        sources::write(&root, &out)?;
+    }
 
     bindgen::Builder::default()
         .headers([header("layout.h"), header("about.h")])

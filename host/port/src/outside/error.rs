@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use uc_clang::ClangError;
 use uc_core::law::OUTSIDE_MAX;
-use uc_port::PortError;
 
-/// Errors of [`crate::build`].
+use crate::error::PortError;
+
+/// Errors of [`compile`](crate::outside::compile).
 #[derive(Debug, thiserror::Error)]
 pub enum LawError {
     /// The folder has no table.

@@ -1,0 +1,34 @@
+//! Laws by name, also those from outside the tree.
+
+use uc_law::Law;
+use uc_words::wording::suggest;
+
+use crate::error::PortError;
+use crate::store::Store;
+
+/// Returns the law of this name, also if only the pinned programs of this host have it.
+///
+/// # Errors
+/// [`PortError::NoLaw`] names the known laws, and why the pins could not be read.
+pub fn law_named(name: &str) -> Result<Law, PortError> {
+    if let Some(law) = Law::named(name) {
+        return Ok(law);
+    }
+    let pinned = Store::default().laws();
+    if let Ok(laws) = &pinned {
+        Law::tell_outside(laws);
+    }
+    if let Some(law) = Law::named(name) {
+        return Ok(law);
+    }
+    let names: Vec<_> = Law::all().map(Law::name).collect();
+    let outside = match pinned {
+        Ok(_) => "a law from outside is known while ports run it, or with --laws".to_owned(),
+        Err(error) => format!("whether ports run a law of that name is unknown: {error}"),
+    };
+    Err(PortError::NoLaw {
+        name: name.to_owned(),
+        known: suggest(name, &names),
+        outside,
+    })
+}
