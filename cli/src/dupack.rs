@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use uc_dupack::{CAVEAT, Counts, PortSetup, Running, Setup, Status};
+use uc_hold::dupack::{CAVEAT, Counts, PortSetup, Running, Setup, Status};
 use uc_port::interface_index;
 
 use crate::tasks::tasks_on_stdin;

@@ -7,8 +7,8 @@ use std::sync::mpsc::TryRecvError;
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
-use uc_hold::{Buffer, Settings};
-use uc_holder::{CAVEAT, Counts, Holder, Running};
+use uc_hold::{CAVEAT, Counts, Holder, Running};
+use uc_hold_core::{Buffer, Settings};
 use uc_words::Bytes;
 
 use crate::tasks::tasks_on_stdin;
@@ -99,7 +99,7 @@ impl Hold {
     /// Refuses a port at which another command works that excludes this one.
     fn check_others(&self) -> Result<()> {
         let mut others = reserved();
-        if let Ok(status) = uc_holder::Status::ask() {
+        if let Ok(status) = uc_hold::Status::ask() {
             let why = format!(
                 "the agent's `uc hold` (process {}) holds its packets; change `hold` in the policy instead",
                 status.pid
@@ -130,7 +130,7 @@ fn reserved() -> BTreeMap<String, String> {
         let ports = status.setup.interfaces.into_iter();
         reserved.extend(ports.map(|port| (port, why.clone())));
     }
-    if let Ok(status) = uc_dupack::Status::ask() {
+    if let Ok(status) = uc_hold::dupack::Status::ask() {
         let why = format!(
             "`uc dupack` (process {}) sends its guest duplicate ACKs, and both repair lost tails; leave one of the two",
             status.pid
@@ -199,7 +199,7 @@ mod tests {
     fn timeouts_are_not_called_retransmissions() {
         // A timeout may retransmit many segments, and segments are retransmitted without one.
         let counts = Counts {
-            decisions: uc_hold::Counts {
+            decisions: uc_hold_core::Counts {
                 retransmits: 80,
                 timeouts: 10,
                 ..Default::default()

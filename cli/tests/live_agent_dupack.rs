@@ -2,7 +2,7 @@
 
 use uc_client::AgentState;
 use uc_client::state::DupackState;
-use uc_dupack::Status;
+use uc_hold::dupack::Status;
 
 use crate::common::bench::wait_until;
 use crate::common::ends::{receive, send};

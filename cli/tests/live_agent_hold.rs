@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use uc_client::AgentState;
-use uc_holder::{Done, PortSetup, Status};
+use uc_hold::{Done, PortSetup, Status};
 use uc_lab::pattern::Pattern;
 
 use crate::common::bench::{tcp_counter, wait_until};

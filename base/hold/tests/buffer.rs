@@ -1,7 +1,7 @@
 //! Copies of the guest's data: when the host retransmits them, and what the guest hears of it.
 
 use crate::port::{MS, Port, ack, at, buffer, data, sack};
-use uc_hold::{Buffer, Segment, Settings};
+use uc_hold_core::{Buffer, Segment, Settings};
 
 /// A port with so many segments in flight, after 50 rounds of 10 ms: the timeout is 20 ms.
 fn in_flight(segments: u32) -> Port {

@@ -3,8 +3,8 @@
 use crate::port::{
     Frame, HEADERS, IRS, ISS, MS, MSS, Port, RTT, ack, at, buffer, data, pace, sack, syn, syn_ack,
 };
-use uc_hold::flags::{ACK, FIN, RST, SYN};
-use uc_hold::{Buffer, Hold, Segment, Settings};
+use uc_hold_core::flags::{ACK, FIN, RST, SYN};
+use uc_hold_core::{Buffer, Hold, Segment, Settings};
 
 fn both() -> Settings {
     Settings {

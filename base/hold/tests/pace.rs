@@ -1,7 +1,7 @@
 //! ACKs towards the guest: when they are released, and with which numbers.
 
 use crate::port::{IRS, MS, MSS, Port, WINDOW, ack, at, buffer, data, pace, sack};
-use uc_hold::{Buffer, Segment, Settings};
+use uc_hold_core::{Buffer, Segment, Settings};
 
 /// A port with so many segments in flight, all of which the guest was allowed to send.
 fn in_flight(segments: u32) -> Port {

@@ -1,7 +1,7 @@
 //! A port between a guest and its peer, on a virtual clock.
 
-use uc_hold::flags::{ACK, SYN};
-use uc_hold::{Buffer, Hold, Out, Packet, Segment, Settings};
+use uc_hold_core::flags::{ACK, SYN};
+use uc_hold_core::{Buffer, Hold, Out, Packet, Segment, Settings};
 
 pub const MS: u64 = 1_000_000;
 pub const MSS: u32 = 1_000;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::TestCaseError;
-use uc_hold::{Buffer, Hold, Out, Segment, Settings};
+use uc_hold_core::{Buffer, Hold, Out, Segment, Settings};
 
 use crate::port::{Frame, IRS, MS, MSS, SCALE, ack, at, data, syn, syn_ack};
 

@@ -1,7 +1,7 @@
 //! The room that a guest's window has while its host repairs a loss.
 
 use crate::port::{MS, MSS, Port, SCALE, ack, at, buffer};
-use uc_hold::{Segment, Settings};
+use uc_hold_core::{Segment, Settings};
 
 /// The first segment in flight. Before it, the guest was never given room beyond the next segment.
 const FIRST: u32 = 70;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use uc_dupack::Status;
+use uc_hold::dupack::Status;
 use uc_port::FlowView;
 
 /// The duplicate ACKs that this host sent for a flow.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use uc_holder::{HeldFlow, Status};
+use uc_hold::{HeldFlow, Status};
 use uc_port::FlowView;
 
 /// What this host holds of a flow.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use uc_dupack::PortSetup;
+use uc_hold::dupack::PortSetup;
 use uc_words::units::Nanos;
 
 use crate::at_ports::AtPort;

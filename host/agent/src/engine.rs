@@ -53,8 +53,8 @@ pub struct Engine {
     ports: Ports,
     watches: Watches,
     splits: Splits,
-    dupacks: PortCommand<uc_dupack::PortSetup>,
-    packets: PortCommand<uc_holder::PortSetup>,
+    dupacks: PortCommand<uc_hold::dupack::PortSetup>,
+    packets: PortCommand<uc_hold::PortSetup>,
     tunes: Tunes,
     /// Whether desired and actual state may differ.
     dirty: bool,

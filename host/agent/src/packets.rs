@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use uc_holder::PortSetup;
+use uc_hold::PortSetup;
 
 use crate::at_ports::AtPort;
 use crate::desired::Wanted;

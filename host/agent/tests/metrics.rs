@@ -70,23 +70,23 @@ fn full() -> Reading {
             }),
             dupack: Some(DupackState {
                 ports: vec!["vnet3".to_owned()],
-                process: Some(uc_dupack::Status {
-                    done: uc_dupack::Done {
-                        counts: [("vnet3".to_owned(), uc_dupack::Counts::default())].into(),
-                        ..uc_dupack::Done::default()
+                process: Some(uc_hold::dupack::Status {
+                    done: uc_hold::dupack::Done {
+                        counts: [("vnet3".to_owned(), uc_hold::dupack::Counts::default())].into(),
+                        ..uc_hold::dupack::Done::default()
                     },
-                    ..uc_dupack::Status::default()
+                    ..uc_hold::dupack::Status::default()
                 }),
                 ..DupackState::default()
             }),
             hold: Some(HoldState {
                 ports: vec!["vnet3".to_owned()],
-                process: Some(uc_holder::Status {
-                    done: uc_holder::Done {
+                process: Some(uc_hold::Status {
+                    done: uc_hold::Done {
                         counts: [("vnet3".to_owned(), BTreeMap::new())].into(),
-                        ..uc_holder::Done::default()
+                        ..uc_hold::Done::default()
                     },
-                    ..uc_holder::Status::default()
+                    ..uc_hold::Status::default()
                 }),
                 ..HoldState::default()
             }),

@@ -226,10 +226,10 @@ pub struct CommandState<Status> {
 pub type SplitState = CommandState<uc_split::Status>;
 
 /// The duplicate ACKs that `uc dupack` sends for the agent.
-pub type DupackState = CommandState<uc_dupack::Status>;
+pub type DupackState = CommandState<uc_hold::dupack::Status>;
 
 /// The packets that `uc hold` holds for the agent.
-pub type HoldState = CommandState<uc_holder::Status>;
+pub type HoldState = CommandState<uc_hold::Status>;
 
 impl<Status> CommandState<Status> {
     /// Returns true if the command works for all ports for which the policy wants it.

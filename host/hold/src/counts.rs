@@ -20,7 +20,7 @@ pub struct Counts {
     /// held.
     pub stalls: u64,
     /// Decisions about packets, by the ports' holds.
-    pub decisions: uc_hold::Counts,
+    pub decisions: uc_hold_core::Counts,
 }
 
 impl Counts {

@@ -1,11 +1,11 @@
-//! Errors of the hold at ports, and their remedies.
+//! Errors of the hold and of duplicate ACKs at ports, and their remedies.
 
 use std::io;
 
 use uc_port::PortError;
 use uc_service::ServiceError;
 
-/// Why a port's packets can't be held.
+/// Why a port's packets can't be held, or its guest not be sent duplicate ACKs.
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// A second process for one port.
@@ -43,6 +43,31 @@ pub enum HoldError {
         /// Name of the interface.
         name: String,
     },
+    /// Duplicate ACKs: the interface is no port.
+    #[error(
+        "port {name} is not attached, so nothing times its flows; \
+         `uc attach {name} --no-sack --no-timestamps` attaches it"
+    )]
+    NotAttached {
+        /// Name of the interface.
+        name: String,
+    },
+    /// Duplicate ACKs: the port's guests keep what makes them ignore these.
+    #[error(
+        "port {name}: no rule removes SACK and timestamps from its flows, and guests that have them ignore \
+         duplicate ACKs without SACK blocks and timestamps; attach it with --no-sack --no-timestamps, or \
+         have an agent send them: dupack = true in its policy"
+    )]
+    Deaf {
+        /// Name of the interface.
+        name: String,
+    },
+    /// The port programs that are pinned can't be opened.
+    #[error("{why}")]
+    Programs {
+        /// The error of opening them.
+        why: String,
+    },
     /// A command that excludes this one works at the port.
     #[error("{why}")]
     Reserved {
@@ -57,8 +82,8 @@ pub enum HoldError {
     NoPorts,
     /// The process may not open packet sockets.
     #[error(
-        "CAP_NET_RAW and CAP_NET_ADMIN, or the address family AF_PACKET, are missing: run as root, grant them to the \
-         program with setcap, or put watch.conf into the service's folder (docs/install.md)"
+        "CAP_NET_RAW (for `uc hold` CAP_NET_ADMIN, too) or the address family AF_PACKET is missing: run as root, grant \
+         them to the program with setcap, or put watch.conf into the service's folder (docs/install.md)"
     )]
     Capability,
     /// The kernel refused something.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use uc_hold::Settings;
+use uc_hold_core::Settings;
 use uc_port::{Source, now_ns};
 
 use crate::counts::Counts;
@@ -23,8 +23,8 @@ use crate::flow::Flow;
 use crate::laws::Laws;
 use crate::port::Port;
 use crate::programs::Programs;
+use crate::round_robin::take_of_each;
 use crate::status::{HeldFlow, Key};
-use crate::turns::take_of_each;
 
 /// Interval of the heartbeat, and the time for which one heartbeat is valid.
 const BEAT_NS: u64 = 10_000_000;

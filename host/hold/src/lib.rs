@@ -1,4 +1,6 @@
-//! Holds packets at ports: spreads ACKs towards the guest, and retransmits the guest's data, as
+//! One process's work at ports with packets of its own: it holds packets, or sends duplicate ACKs ([`dupack`]).
+//!
+//! Holding: spreads ACKs towards the guest, and retransmits the guest's data, as
 //! `base/hold` decides. `docs/hold.md` describes it.
 //!
 //! A BPF program at a port can neither delay a packet nor send it later. So three programs, before and
@@ -10,28 +12,29 @@
 //! - `bpf/hold/hold.bpf.c`: which packets are handed over, and how they come back.
 //! - `programs`, `table`, `wire`: the programs in the kernel; the flows of which they hand packets over; the
 //!   packet sockets.
-//! - `frame`, `made`, `piece`: a packet in memory; what is made of it; one segment of it.
-//! - `port`, `turns`, [`holder`]: one port; each in its turn; the process with all of them.
+//! - `frame`, `edit`, `held_segment`: a packet in memory; what is made of it; one segment of it.
+//! - `port`, `round_robin`, [`holder`]: one port; each in its turn; the process with all of them.
 //! - [`setup`], [`status`], [`running`]: what an agent tells the process; what it answers; one whose ports change.
 
 mod counts;
+pub mod dupack;
+mod edit;
 mod error;
 mod flow;
 mod frame;
+mod held_segment;
 pub mod holder;
 mod laws;
-mod made;
-mod newest;
-mod piece;
+mod newest_segment;
 mod port;
 mod programs;
+mod round_robin;
 pub mod running;
 #[cfg(test)]
 mod samples;
 pub mod setup;
 pub mod status;
 mod table;
-mod turns;
 mod wire;
 
 pub use counts::Counts;
@@ -40,7 +43,7 @@ pub use holder::Holder;
 pub use running::Running;
 pub use setup::{PortSetup, Setup};
 pub use status::{Done, HeldFlow, Status};
-pub use uc_hold::{Buffer, Settings};
+pub use uc_hold_core::{Buffer, Settings};
 
 /// Caution that `uc hold` prints at its start, in one line.
 pub const CAVEAT: &str = "packets of held connections go through this process, which takes processor time; on a \

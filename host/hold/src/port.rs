@@ -8,7 +8,7 @@ use libbpf_rs::MapHandle;
 use nix::net::if_::if_indextoname;
 use uc_core::consts;
 use uc_files::claim_port;
-use uc_hold::{Hold, Out, Settings, flags};
+use uc_hold_core::{Hold, Out, Settings, flags};
 use uc_port::{PortError, interface_index};
 use zerocopy::FromBytes;
 
@@ -16,9 +16,9 @@ use crate::counts::Counts;
 use crate::error::HoldError;
 use crate::flow::Flow;
 use crate::frame::{Checksum, Frame, Marks};
+use crate::held_segment::{HeldSegment, Joined};
 use crate::laws::Laws;
 use crate::layout::uc_hold_head;
-use crate::piece::{Joined, Piece};
 use crate::programs::{Attached, PortMaps, Programs};
 use crate::status::HeldFlow;
 use crate::wire::Wire;
@@ -50,7 +50,7 @@ pub struct Port {
     asked: Option<Flow>,
     /// When the next round begins, in ns.
     ask_ns: u64,
-    hold: Hold<Flow, Piece>,
+    hold: Hold<Flow, HeldSegment>,
     maps: PortMaps,
     wire: Wire,
     counts: Counts,
@@ -160,7 +160,7 @@ impl Port {
         if is_from_guest {
             self.sent(now_ns, flow, frame);
         } else {
-            for piece in Piece::of(flow, frame) {
+            for piece in HeldSegment::of(flow, frame) {
                 self.hold.arrived(now_ns, flow, &piece.segment(), piece);
             }
         }
@@ -179,7 +179,7 @@ impl Port {
     }
 
     fn sent(&mut self, now_ns: u64, flow: Flow, frame: Frame) {
-        for piece in Piece::of(flow, frame) {
+        for piece in HeldSegment::of(flow, frame) {
             let segment = piece.segment();
             self.hold.sent(now_ns, flow, &segment, || piece.alone());
         }
@@ -259,7 +259,7 @@ impl Port {
         }
     }
 
-    fn send_to_network(&mut self, piece: &Piece) {
+    fn send_to_network(&mut self, piece: &HeldSegment) {
         let mut frame = piece.to_frame();
         *self.retransmits.entry(piece.flow()).or_default() += 1;
         if let Some(newest) = self.maps.table.newest(&piece.flow()) {

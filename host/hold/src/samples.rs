@@ -51,8 +51,7 @@ pub fn frame(is_ipv6: bool, payload: &[u8], gso_bytes: usize) -> Frame {
     Frame::read(&bytes, tcp_at(is_ipv6), payload.len(), gso_bytes).unwrap()
 }
 
-/// Parses a frame after the work of hardware that completes checksums, and checks lengths and checksums.
-/// Returns the TCP header and the payload.
+/// Parses a frame after the work of hardware that completes checksums, as [`parsed`] does.
 pub fn delivered(frame: &Frame) -> (TcpHeader, Vec<u8>) {
     let mut bytes = frame.bytes().to_vec();
     if frame.checksum() == Checksum::Partial {
@@ -60,7 +59,12 @@ pub fn delivered(frame: &Frame) -> (TcpHeader, Vec<u8>) {
         let field = frame.tcp_at() + CHECKSUM;
         bytes[field..field + 2].copy_from_slice(&sum.ones_complement().to_ne_bytes());
     }
-    let packet = SlicedPacket::from_ethernet(&bytes).unwrap();
+    parsed(&bytes)
+}
+
+/// Parses a frame, and checks its lengths and checksums. Returns the TCP header and the payload.
+pub fn parsed(bytes: &[u8]) -> (TcpHeader, Vec<u8>) {
+    let packet = SlicedPacket::from_ethernet(bytes).unwrap();
     let Some(TransportSlice::Tcp(tcp)) = &packet.transport else {
         panic!("no TCP");
     };

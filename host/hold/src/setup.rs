@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use uc_hold::{Buffer, Settings};
+use uc_hold_core::{Buffer, Settings};
 use uc_service::Ports;
 
 /// The ports whose packets are held; it may change while the process runs.
@@ -33,12 +33,11 @@ impl PortSetup {
         rto_min: Option<Duration>,
         memory_bytes: u64,
     ) -> Self {
-        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Self {
             name: name.to_owned(),
             ifindex,
             pace,
-            rto_min_us: rto_min.map(us),
+            rto_min_us: rto_min.map(to_us),
             memory_bytes,
         }
     }
@@ -63,6 +62,11 @@ impl PortSetup {
             bytes_max: usize::try_from(self.memory_bytes).unwrap_or(usize::MAX),
         }
     }
+}
+
+/// Returns a time in microseconds, as the settings have it in JSON.
+pub(crate) fn to_us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 use crate::error::HoldError;
 use crate::flow::Flow;
 use crate::layout::{uc_hold_flow, uc_key};
-use crate::newest::Newest;
+use crate::newest_segment::NewestSegment;
 
 /// A port's table of flows.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ impl Table {
     }
 
     /// Returns what the guest has sent last in a flow; `None`: nothing yet, or the flow is unknown.
-    pub fn newest(&self, flow: &Flow) -> Option<Newest> {
+    pub fn newest(&self, flow: &Flow) -> Option<NewestSegment> {
         let value = self.0.lookup(flow.key(), MapFlags::ANY).ok()??;
-        Newest::read(&value)
+        NewestSegment::read(&value)
     }
 
     /// Makes packets of a flow pass.

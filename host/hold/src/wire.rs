@@ -101,10 +101,15 @@ impl Wire {
     }
 }
 
-fn open(ifindex: u32) -> io::Result<Socket> {
-    // Without a protocol it receives nothing.
+/// Opens a packet socket, which receives nothing until it is bound with a protocol.
+pub fn packet_socket() -> io::Result<Socket> {
     let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
     socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn open(ifindex: u32) -> io::Result<Socket> {
+    let socket = packet_socket()?;
     setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER_BYTES)?;
     let on: libc::c_int = 1;
     // SAFETY: the pointer is to a live integer of the given length.

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use uc_hold::{Buffer, Settings as Usual};
+use uc_hold_core::{Buffer, Settings as Usual};
 use uc_words::units::{Bytes, Nanos};
 
 use crate::fault::Faults;

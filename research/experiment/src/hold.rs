@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use uc_hold::{Buffer, Settings};
+use uc_hold_core::{Buffer, Settings};
 
 use crate::units::Nanos;
 

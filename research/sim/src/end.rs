@@ -92,7 +92,7 @@ impl End {
     }
 
     /// Returns the counters of what the port holds.
-    pub fn held_counts(&self) -> uc_hold::Counts {
+    pub fn held_counts(&self) -> uc_hold_core::Counts {
         let counts = self.hold.as_ref().map(|hold| hold.counts());
         counts.unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! Packets that a guest's port holds, by the decisions of `uc-hold`: between the port's core and the
+//! Packets that a guest's port holds, by the decisions of `uc-hold-core`: between the port's core and the
 //! guest, and between the core and the network.
 
-use uc_hold::{Counts, Hold, Out, Settings, flags};
+use uc_hold_core::{Counts, Hold, Out, Settings, flags};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::flags::CWR;
 use uc_tcp::{Options, SackBlocks, Segment};
@@ -27,7 +27,7 @@ pub struct Held {
 #[derive(Clone, Copy, Debug)]
 struct Packet(Segment);
 
-impl uc_hold::Packet for Packet {
+impl uc_hold_core::Packet for Packet {
     fn bytes(&self) -> usize {
         (self.0.header_bytes() + u32::from(self.0.payload_bytes)) as usize
     }
@@ -113,12 +113,12 @@ impl Held {
 }
 
 /// Converts a segment to the hold's form.
-fn parse(segment: &Segment) -> uc_hold::Segment {
+fn parse(segment: &Segment) -> uc_hold_core::Segment {
     let mut sack = [(0, 0); 4];
     for (place, &block) in sack.iter_mut().zip(segment.options.sack.as_slice()) {
         *place = block;
     }
-    uc_hold::Segment {
+    uc_hold_core::Segment {
         seq: segment.seq,
         ack: segment.ack,
         payload_bytes: u32::from(segment.payload_bytes),

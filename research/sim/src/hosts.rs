@@ -64,7 +64,7 @@ pub struct Hosts {
     receiver_machines: BTreeMap<HostId, usize>,
     capture: Option<Box<Capture>>,
     /// Counters of what ports held for connections that are gone.
-    held: uc_hold::Counts,
+    held: uc_hold_core::Counts,
 }
 
 impl Hosts {
@@ -101,7 +101,7 @@ impl Hosts {
             machines,
             receiver_machines: scenario.consolidation.receivers.clone(),
             capture: None,
-            held: uc_hold::Counts::default(),
+            held: uc_hold_core::Counts::default(),
         })
     }
 

@@ -56,7 +56,7 @@ pub struct FlowPlan {
     /// Policy of the duplicate ACKs that the guest's port sends; `None`: it sends none.
     pub dupacks: Option<dupack::Policy>,
     /// What the guest's port holds; `None`: nothing.
-    pub hold: Option<uc_hold::Settings>,
+    pub hold: Option<uc_hold_core::Settings>,
     /// Policy of the receivers' ports; `None`: ports without the core.
     pub receiver_policy: Option<Policy>,
     /// Start policy at both ends, if the start law is `watch`.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use uc_client::state::{CommandState, SplitState};
-use uc_dupack::Counts;
+use uc_hold::dupack::Counts;
 use uc_split::Totals;
 
 use super::reading::Reading;
@@ -139,7 +139,7 @@ pub(super) fn hold_starts(reading: &Reading) -> Vec<Row> {
     starts(reading.state.hold.as_ref())
 }
 
-fn held(reading: &Reading) -> Option<&uc_holder::Done> {
+fn held(reading: &Reading) -> Option<&uc_hold::Done> {
     let process = reading.state.hold.as_ref()?.process.as_ref()?;
     Some(&process.done)
 }

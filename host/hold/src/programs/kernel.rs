@@ -8,7 +8,7 @@ use uc_port::{PacketContext, run_packet};
 use super::*;
 use crate::flow::Flow;
 use crate::layout::{UC_HOLD_SYNS_MAX, UC_HOLD_SYNS_NS, uc_hold_head};
-use crate::newest::Newest;
+use crate::newest_segment::NewestSegment;
 
 /// Index of the loopback interface, which stands for a port. No program is attached to it.
 const PORT: u32 = 1;
@@ -161,7 +161,7 @@ fn live_newest_ack_window_and_timestamps_of_a_guest_are_noted_without_data_too()
         let window = 65_535 - ack as u16;
         let segment = with_options(7, ACK, (ack, window), options, payload);
         run(&programs.from_guest, &segment, 1);
-        let expected = Newest {
+        let expected = NewestSegment {
             ack,
             window,
             timestamps,

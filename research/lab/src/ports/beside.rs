@@ -7,10 +7,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use uc_core::dupack::Policy;
-use uc_dupack::{PortSetup, Setup};
 use uc_experiment::Dupack;
-use uc_hold::Settings;
-use uc_holder::Holder;
+use uc_hold::Holder;
+use uc_hold::dupack::{PortSetup, Setup};
+use uc_hold_core::Settings;
 use uc_port::{Programs, Source};
 
 use super::Port;
@@ -200,7 +200,7 @@ fn add(
 
 /// Sends duplicate ACKs until nobody asks any more.
 fn send_dupacks(source: Source, asked: &Receiver<Ask<PortSetup>>) {
-    let mut sender = uc_dupack::Sender::new(source);
+    let mut sender = uc_hold::dupack::Sender::new(source);
     let mut setup = Setup::default();
     let mut walked = Ok(Duration::ZERO);
     loop {

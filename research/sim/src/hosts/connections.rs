@@ -285,7 +285,7 @@ impl Hosts {
         for end in &self.ends {
             sum += end.held_counts();
         }
-        let is_used = sum != uc_hold::Counts::default();
+        let is_used = sum != uc_hold_core::Counts::default();
         is_used.then(|| sum.named()).into_iter().flatten()
     }
 

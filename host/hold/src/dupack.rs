@@ -8,19 +8,17 @@
 //! Read in this order:
 //! - `frame`: a duplicate ACK as a frame for the guest.
 //! - `wire`: the socket at a port: sends frames, and learns guests' Ethernet addresses.
-//! - [`setup`]: at which ports, and when.
+//! - `setup`: at which ports, and when.
 //! - `sender`: walks through the flow table at intervals.
-//! - [`status`], [`running`]: the one process in a network namespace, and what it answers.
+//! - `status`, `running`: the one process in a network namespace, and what it answers.
 
-mod error;
 mod frame;
-pub mod running;
+mod running;
 mod sender;
-pub mod setup;
-pub mod status;
+mod setup;
+mod status;
 mod wire;
 
-pub use error::DupackError;
 pub use running::Running;
 pub use sender::Sender;
 pub use setup::{PortSetup, Setup};

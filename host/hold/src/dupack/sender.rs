@@ -9,11 +9,12 @@ use uc_core::dupack::{Policy, Rounds, segment};
 use uc_core::{Law, consts};
 use uc_port::{FlowView, PortPlan, Programs, Source, now_ns};
 
-use crate::error::DupackError;
-use crate::frame::frame;
-use crate::setup::{PortSetup, Setup};
-use crate::status::{Counts, Done, Key, Status};
-use crate::wire::Wire;
+use crate::dupack::frame::frame;
+use crate::dupack::setup::{PortSetup, Setup};
+use crate::dupack::status::{Counts, Done, Status};
+use crate::dupack::wire::Wire;
+use crate::error::HoldError;
+use crate::status::Key;
 
 /// Shortest time from one walk to the next.
 const WALK_EVERY: Duration = Duration::from_millis(2);
@@ -46,7 +47,7 @@ pub struct Sender {
     source: Source,
     programs: Option<Arc<Programs>>,
     ports: BTreeMap<u32, Port>,
-    refused: BTreeMap<String, DupackError>,
+    refused: BTreeMap<String, HoldError>,
     /// Flows that had a round; a flow that the walk does not meet is forgotten.
     flows: HashMap<Key, Given>,
 }
@@ -96,7 +97,7 @@ impl Sender {
             Err(error) => {
                 let why = error.to_string();
                 let refuse =
-                    |port: PortSetup| (port.name, DupackError::Programs { why: why.clone() });
+                    |port: PortSetup| (port.name, HoldError::Programs { why: why.clone() });
                 self.refused.extend(closed.into_iter().map(refuse));
             }
         }
@@ -108,7 +109,7 @@ impl Sender {
     }
 
     /// Takes out why a port of the setup is refused, if one is.
-    pub fn take_refusal(&mut self) -> Option<DupackError> {
+    pub fn take_refusal(&mut self) -> Option<HoldError> {
         self.refused.pop_first().map(|(_, error)| error)
     }
 
@@ -132,7 +133,7 @@ impl Sender {
     ///
     /// # Errors
     /// The kernel's refusal to read the table.
-    pub fn walk(&mut self) -> Result<Duration, DupackError> {
+    pub fn walk(&mut self) -> Result<Duration, HoldError> {
         let began = processor_time();
         self.ports.values_mut().for_each(|port| port.wire.learn());
         let Some(programs) = self.programs.as_ref().filter(|_| !self.ports.is_empty()) else {
@@ -194,14 +195,14 @@ impl Sender {
 }
 
 /// Checks that duplicate ACKs can help at a port, and begins to learn its guests' addresses.
-fn opened(programs: Option<&Programs>, port: &PortSetup) -> Result<Port, DupackError> {
+fn opened(programs: Option<&Programs>, port: &PortSetup) -> Result<Port, HoldError> {
     let name = || port.name.clone();
     let plan = programs.map(|programs| programs.plan(port.ifindex));
     let Some(plan) = plan.transpose()?.flatten() else {
-        return Err(DupackError::NotAttached { name: name() });
+        return Err(HoldError::NotAttached { name: name() });
     };
     if !is_heard(&plan) {
-        return Err(DupackError::Deaf { name: name() });
+        return Err(HoldError::Deaf { name: name() });
     }
     Ok(Port {
         name: name(),

@@ -9,7 +9,7 @@ use crate::layout::{UC_HOLD_NOTED, uc_hold_flow};
 
 /// Fields of the newest segment that the guest sent in a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newest {
+pub struct NewestSegment {
     /// The ACK number.
     pub ack: u32,
     /// The window field, unscaled.
@@ -18,7 +18,7 @@ pub struct Newest {
     pub timestamps: [u8; 8],
 }
 
-impl Newest {
+impl NewestSegment {
     /// Reads the fields from a value of the programs' table. `None`: the guest has sent nothing yet.
     pub fn read(value: &[u8]) -> Option<Self> {
         let (flow, _) = uc_hold_flow::read_from_prefix(value).ok()?;

@@ -1,16 +1,12 @@
 //! What the one process that sends duplicate ACKs in a network namespace answers to those who ask.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 use uc_service::PortTask;
 
-use crate::setup::{PortSetup, Setup};
-
-/// A flow: the index of its port, the guest's end and the remote one.
-pub type Key = (u32, SocketAddr, SocketAddr);
+use crate::dupack::setup::{PortSetup, Setup};
 
 /// How much was sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

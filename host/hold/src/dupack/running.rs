@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use uc_service::Served;
 
-use crate::error::DupackError;
-use crate::sender::Sender;
-use crate::setup::Setup;
-use crate::status::{Key, Status};
+use crate::dupack::sender::Sender;
+use crate::dupack::setup::Setup;
+use crate::dupack::status::Status;
+use crate::error::HoldError;
+use crate::status::Key;
 
 /// A sender that others can ask for its status. Dropping it leaves nothing behind.
 #[derive(Debug)]
@@ -26,8 +27,8 @@ impl Running {
     /// refused, and do not affect others.
     ///
     /// # Errors
-    /// [`DupackError::Service`]: another process has the place.
-    pub fn start(setup: Setup) -> Result<Self, DupackError> {
+    /// [`HoldError::Service`]: another process has the place.
+    pub fn start(setup: Setup) -> Result<Self, HoldError> {
         let place = Status::take_place()?;
         let sender = Arc::new(Mutex::new(Sender::default()));
         locked(&sender).change(setup);
@@ -53,7 +54,7 @@ impl Running {
     }
 
     /// Returns why a port is refused, if one is, and forgets it.
-    pub fn take_refusal(&self) -> Option<DupackError> {
+    pub fn take_refusal(&self) -> Option<HoldError> {
         locked(&self.sender).take_refusal()
     }
 
@@ -66,7 +67,7 @@ impl Running {
     ///
     /// # Errors
     /// The kernel's refusal to read the table.
-    pub fn walk(&self) -> Result<Duration, DupackError> {
+    pub fn walk(&self) -> Result<Duration, HoldError> {
         locked(&self.sender).walk()
     }
 }

@@ -7,11 +7,12 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{SockFilter, Socket};
 use uc_port::bind_to_port;
 
-use crate::error::DupackError;
-use crate::frame::Link;
+use crate::dupack::frame::Link;
+use crate::error::HoldError;
+use crate::wire::packet_socket;
 
 /// Maximum number of guests' addresses at a port; at more, all are learnt again.
 const GUESTS_MAX: usize = 1024;
@@ -72,17 +73,15 @@ impl Wire {
     /// Opens the socket at the interface with this index.
     ///
     /// # Errors
-    /// [`DupackError::Capability`], or what the kernel refuses.
-    pub fn open(ifindex: u32) -> Result<Wire, DupackError> {
+    /// [`HoldError::Capability`], or what the kernel refuses.
+    pub fn open(ifindex: u32) -> Result<Wire, HoldError> {
         let open = || -> io::Result<Socket> {
-            // Without a protocol it receives nothing until it is bound.
-            let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
-            socket.set_nonblocking(true)?;
+            let socket = packet_socket()?;
             socket.attach_filter(&syns_of_the_guest())?;
             bind_to_port(socket.as_fd(), ifindex, libc::ETH_P_ALL as u16)?;
             Ok(socket)
         };
-        let socket = open().map_err(|error| DupackError::kernel("open a packet socket", error))?;
+        let socket = open().map_err(|error| HoldError::kernel("open a packet socket", error))?;
         Ok(Wire {
             socket,
             links: HashMap::new(),
@@ -140,7 +139,7 @@ fn link_of(frame: &[u8]) -> Option<(IpAddr, Link)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::frame;
+    use crate::dupack::frame::frame;
     use uc_core::Segment;
 
     #[test]

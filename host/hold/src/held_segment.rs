@@ -3,43 +3,43 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use uc_hold::{AckEdit, Packet, Segment, flags};
+use uc_hold_core::{AckEdit, Packet, Segment, flags};
 
 use crate::flow::Flow;
 use crate::frame::Frame;
 
-/// Memory of a piece in addition to its headers and payload, in bytes: counters, pointers, and the entry
+/// Memory of a segment in addition to its headers and payload, in bytes: counters, pointers, and the entry
 /// of its queue.
 const BESIDE_BYTES: usize = 160;
 /// Kind of the window scale option (RFC 7323 §2.2).
 const KIND_WSCALE: u8 = 3;
 
-/// One segment on the wire: a part of a frame, which other pieces may share.
+/// One segment on the wire: a part of a frame, which other segments may share.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct HeldSegment {
     flow: Flow,
     frame: Rc<Frame>,
     /// Part of the frame's payload.
     part: Range<usize>,
 }
 
-impl Piece {
-    /// Returns the pieces of a frame, in their order. A frame without payload is one piece.
-    pub fn of(flow: Flow, frame: Frame) -> impl Iterator<Item = Piece> {
+impl HeldSegment {
+    /// Returns the segments of a frame, in their order. A frame without payload is one segment.
+    pub fn of(flow: Flow, frame: Frame) -> impl Iterator<Item = HeldSegment> {
         let frame = Rc::new(frame);
         let step = match frame.gso_bytes() {
             0 => frame.payload_bytes().max(1),
             bytes => bytes,
         };
         let end = frame.payload_bytes();
-        (0..end.max(1)).step_by(step).map(move |from| Piece {
+        (0..end.max(1)).step_by(step).map(move |from| HeldSegment {
             flow,
             part: from..(from + step).min(end),
             frame: Rc::clone(&frame),
         })
     }
 
-    /// Returns what a hold reads of the piece.
+    /// Returns what a hold reads of the segment.
     pub fn segment(&self) -> Segment {
         let frame = &self.frame;
         let own = frame.flags() & !frame.flags_off(&self.part);
@@ -59,15 +59,15 @@ impl Piece {
         }
     }
 
-    /// Returns a copy with a frame of its own, so that the copy does not keep other pieces in memory.
-    pub fn alone(&self) -> Piece {
+    /// Returns a copy with a frame of its own, so that the copy does not keep other segments in memory.
+    pub fn alone(&self) -> HeldSegment {
         match self.is_whole() {
             true => self.clone(),
             false => self.with(self.frame.cut(self.part.clone())),
         }
     }
 
-    /// Returns the piece as a frame of its own, to be edited.
+    /// Returns the segment as a frame of its own, to be edited.
     pub fn to_frame(&self) -> Frame {
         match self.is_whole() {
             true => Frame::clone(&self.frame),
@@ -75,16 +75,16 @@ impl Piece {
         }
     }
 
-    /// Returns a piece of the same flow that is a whole frame.
-    fn with(&self, frame: Frame) -> Piece {
-        Piece {
+    /// Returns a segment of the same flow that is a whole frame.
+    fn with(&self, frame: Frame) -> HeldSegment {
+        HeldSegment {
             flow: self.flow,
             part: 0..frame.payload_bytes(),
             frame: Rc::new(frame),
         }
     }
 
-    /// Returns the flow of the piece.
+    /// Returns the flow of the segment.
     pub fn flow(&self) -> Flow {
         self.flow
     }
@@ -94,7 +94,7 @@ impl Piece {
     }
 }
 
-impl Packet for Piece {
+impl Packet for HeldSegment {
     fn bytes(&self) -> usize {
         self.frame.header_bytes() + self.part.len() + BESIDE_BYTES
     }
@@ -107,14 +107,14 @@ impl Packet for Piece {
 /// Pieces towards the guest that leave as one frame: neighbours of one super-segment, with the same edits.
 #[derive(Debug)]
 pub struct Joined {
-    piece: Piece,
+    piece: HeldSegment,
     ack: Option<AckEdit>,
     without_sack: bool,
 }
 
 impl Joined {
-    /// Begins a frame with one piece.
-    pub fn new(piece: Piece, ack: Option<AckEdit>, without_sack: bool) -> Self {
+    /// Begins a frame with one segment.
+    pub fn new(piece: HeldSegment, ack: Option<AckEdit>, without_sack: bool) -> Self {
         Self {
             piece,
             ack,
@@ -122,7 +122,7 @@ impl Joined {
         }
     }
 
-    /// Adds the next piece if it continues the same frame with the same edits; otherwise returns it.
+    /// Adds the next segment if it continues the same frame with the same edits; otherwise returns it.
     pub fn add(&mut self, next: Joined) -> Option<Joined> {
         let (own, other) = (&mut self.piece, &next.piece);
         let is_next = Rc::ptr_eq(&own.frame, &other.frame) && own.part.end == other.part.start;
@@ -172,7 +172,7 @@ mod tests {
             let payload: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let gso_bytes = if length > gso_bytes { gso_bytes } else { 0 };
             let whole = frame(is_ipv6, &payload, gso_bytes);
-            let pieces: Vec<Piece> = Piece::of(flow(), whole.clone()).collect();
+            let pieces: Vec<HeldSegment> = HeldSegment::of(flow(), whole.clone()).collect();
             prop_assert_eq!(pieces.len(), whole.segments());
             let mut at = 0;
             for piece in &pieces {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn frame_without_payload_is_one_piece() {
-        let pieces: Vec<Piece> = Piece::of(flow(), frame(false, &[], 0)).collect();
+        let pieces: Vec<HeldSegment> = HeldSegment::of(flow(), frame(false, &[], 0)).collect();
         assert_eq!(pieces.len(), 1);
         assert_eq!(pieces[0].segment().payload_bytes, 0);
     }

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use uc_core::dupack::Policy;
 use uc_service::Ports;
 
+use crate::setup::to_us;
+
 /// The ports at which duplicate ACKs are sent; it may change while the process runs.
 pub type Setup = Ports<PortSetup>;
 
@@ -26,12 +28,11 @@ pub struct PortSetup {
 impl PortSetup {
     /// Creates the settings of a port.
     pub fn new(name: &str, ifindex: u32, least: Duration, short_tails: Option<Duration>) -> Self {
-        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Self {
             name: name.to_owned(),
             ifindex,
-            least_us: us(least),
-            short_tails_us: short_tails.map(us),
+            least_us: to_us(least),
+            short_tails_us: short_tails.map(to_us),
         }
     }
 
