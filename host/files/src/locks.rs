@@ -150,4 +150,30 @@ mod tests {
         wait_for_lock(&name, Duration::from_secs(10)).unwrap();
         fs::remove_file(path_of(&name)).unwrap();
     }
+
+    #[test]
+    fn live_a_port_is_claimed_once_until_the_last_copy_of_the_claim_is_closed() {
+        if !nix::unistd::geteuid().is_root() {
+            uc_live::skip("root");
+            return;
+        }
+        // No interface has these indices.
+        let [one, two] = [0, 1].map(|at| u32::MAX / 2 - std::process::id() - at);
+        let claim = |ifindex| claim_port("test", ifindex).unwrap();
+        let first = claim(one).unwrap();
+        assert!(claim(one).is_none() && claim(two).is_some());
+        let copy = first.try_clone().unwrap();
+        drop(first);
+        assert!(claim(one).is_none(), "the claim's copy is open");
+        drop(copy);
+        // A test beside this one that starts a program holds copies of all open files, until the program begins.
+        let began = Instant::now();
+        while claim(one).is_none() {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "{one} stays taken"
+            );
+            std::thread::yield_now();
+        }
+    }
 }

@@ -9,7 +9,6 @@
 //!   either of which may be killed without loss.
 //! - [`Events`]: counters of handshakes and probes.
 
-mod claim;
 mod clock;
 mod error;
 mod events;

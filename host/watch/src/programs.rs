@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::time::ClockId;
 use uc_core::rule::Prefix;
+use uc_files::claim_port;
 use uc_law::StartSettings;
-use uc_port::{AttachVia, Direction, Link, Loaded, Order, attach_program, draw_mark};
+use uc_port::{AttachVia, Direction, Link, Loaded, Order, PortError, attach_program, draw_mark};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::claim::claim;
 use crate::clock::{clock_ns, now_ns};
 use crate::error::WatchError;
 use crate::key::ProbeKeys;
@@ -122,7 +122,10 @@ impl Programs {
         settings: &StartSettings,
         via: AttachVia,
     ) -> Result<Watched, WatchError> {
-        let claim = claim(ifindex)?;
+        let claim = claim_port("watch", ifindex).map_err(PortError::from)?;
+        let claim = claim.ok_or_else(|| WatchError::AlreadyWatched {
+            name: name_of(ifindex),
+        })?;
         let key = ifindex.to_ne_bytes();
         let failed =
             |error| WatchError::libbpf(format!("set up the watch on {}", name_of(ifindex)), &error);
