@@ -5,7 +5,7 @@
 //! canaries say.
 
 #[cfg(test)]
-mod ends;
+mod interrupted_tests;
 mod memory;
 pub mod steps;
 mod tally;

@@ -174,27 +174,6 @@ fn an_agent_that_ends_before_it_has_gone_back_leaves_that_to_the_next() {
 }
 
 #[test]
-fn a_trial_of_an_earlier_version_goes_back_and_counts_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let now = Instant::now();
-    let canary = canary("\"a\"");
-    let rollout = trying(folder.path(), now);
-    let text = std::fs::read_to_string(&rollout.path).unwrap();
-    let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
-    file.as_object_mut().unwrap().remove("base");
-    let trial = file["trial"].as_object_mut().unwrap();
-    trial.remove("before_s");
-    std::fs::write(&rollout.path, file.to_string()).unwrap();
-    let new = (Some(&canary), "new");
-    let mut next = rollout.next(new, &Tally::default(), now);
-    assert_eq!(next.goes_back_to(), Some(kept("old")));
-    next.hear_policy((None, "old"), Some("new"), &Tally::default(), now);
-    assert_eq!(next.goes_back_to(), None);
-    let check = next.check(&canary, &hash("new"), Some(&hash("old")));
-    assert!(matches!(check, Err(Halt::Waits(_))), "{check:?}");
-}
-
-#[test]
 fn a_policy_found_in_force_whose_trial_is_lost_is_not_good() {
     let now = Instant::now();
     let canary = canary("\"a\"");
@@ -208,29 +187,6 @@ fn a_policy_found_in_force_whose_trial_is_lost_is_not_good() {
         assert!(next.memory.said[0].worse.is_some(), "{text:?}");
         assert_eq!((next.goes_back_to(), next.trial()), (None, None));
     }
-}
-
-#[test]
-fn an_earlier_version_reads_what_is_stored() {
-    #[derive(serde::Deserialize)]
-    struct Earlier {
-        said: Vec<Verdict>,
-        trial: Option<EarlierTrial>,
-    }
-    #[derive(serde::Deserialize)]
-    struct EarlierTrial {
-        hash: String,
-        former: Option<Kept>,
-        before: Tally,
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let rollout = trying(folder.path(), Instant::now());
-    let text = std::fs::read_to_string(&rollout.path).unwrap();
-    let earlier: Earlier = serde_json::from_str(&text).unwrap();
-    let trial = earlier.trial.unwrap();
-    assert_eq!((earlier.said.len(), trial.hash), (0, hash("new")));
-    assert_eq!(trial.former, Some(kept("old")));
-    assert_eq!(trial.before, tally(99_000, 1_000));
 }
 
 #[test]

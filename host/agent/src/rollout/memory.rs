@@ -29,7 +29,6 @@ pub struct Memory {
     /// The policy on trial; one that was found worse stays here until the host has gone back.
     pub trial: Option<Trial>,
     /// What was counted under the policy in force, unless that is on trial.
-    #[serde(default)]
     pub base: Option<Base>,
 }
 
@@ -42,9 +41,8 @@ pub struct Trial {
     pub former: Option<Kept>,
     /// What was counted under that.
     pub before: Tally,
-    /// Seconds for which that was counted; `None`: an earlier version stored the trial, and did not know.
-    #[serde(default)]
-    pub before_s: Option<u64>,
+    /// Seconds for which that was counted.
+    pub before_s: u64,
 }
 
 /// Packets under a policy that is not on trial.
@@ -145,18 +143,17 @@ impl Memory {
     pub fn has_counted(&self, in_force: &str, seconds: u64) -> bool {
         let base = self.base.as_ref().filter(|base| base.hash == in_force);
         let trial = self.trial.as_ref().filter(|trial| trial.hash == in_force);
-        let of_trial = |trial: &Trial| trial.former.is_none() || trial.before_s >= Some(seconds);
+        let of_trial = |trial: &Trial| trial.former.is_none() || trial.before_s >= seconds;
         base.is_some_and(|base| base.seconds >= seconds) || trial.is_some_and(of_trial)
     }
 
-    /// Returns the policy to which the host must go back: the one on trial was found worse, or an earlier
-    /// version began the trial, perhaps without anything to compare with.
+    /// Returns the policy to which the host must go back: the one on trial was found worse.
     pub fn goes_back_to(&self) -> Option<&Kept> {
         let trial = self.trial.as_ref()?;
         let said = self.said_of(&trial.hash);
         let is_worse = said.is_some_and(|said| said.worse.is_some());
         let former = trial.former.as_ref();
-        former.filter(|_| is_worse || trial.before_s.is_none())
+        former.filter(|_| is_worse)
     }
 
     /// Takes in that a policy comes into force: a trial begins, goes on or ends.
@@ -175,7 +172,7 @@ impl Memory {
             // The host has gone back, or did not get to the policy on trial.
             (Some(trial), _) if trial.is_after(next.hash) => {
                 self.base = Some(Base {
-                    seconds: trial.before_s.unwrap_or_default(),
+                    seconds: trial.before_s,
                     counted: trial.before,
                     ..Base::new(next.hash)
                 });
@@ -194,7 +191,7 @@ impl Memory {
                     hash,
                     former: next.former,
                     before: base.counted,
-                    before_s: Some(base.seconds),
+                    before_s: base.seconds,
                 });
             }
             _ => {
