@@ -32,6 +32,7 @@ mod engine;
 mod etcd;
 mod event;
 #[cfg(test)]
+#[path = "../tests/faults/mod.rs"]
 mod faults;
 mod file;
 mod guests;

@@ -34,7 +34,7 @@ fn number(name: &str) -> Option<u64> {
 /// Compiles programs that do nothing, in two builds.
 fn objects() -> Vec<ProgramObject> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let source = Path::new("host/agent/src/faults/port.bpf.c");
+    let source = Path::new("host/agent/tests/faults/port.bpf.c");
     let layout = format!("-DUC_LAYOUT={LAYOUT:#x}ULL");
     let folder = tempfile::tempdir().unwrap();
     let object = |build: &str| {
