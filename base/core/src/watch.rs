@@ -1,5 +1,5 @@
-//! HWatch's start (`core/watch.h`): probes measure a path before a flow begins, and the receiving
-//! host sets the flow's first windows by what it counted. `docs/hwatch.md` says which function a
+//! HWatch's control of flow starts: probes measure a path before a flow begins, and the receiving
+//! host sets the flow's first windows by what it counted. `core/watch.h` says which function a
 //! platform calls when.
 
 use crate::{Segment, sys};
