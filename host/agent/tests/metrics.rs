@@ -172,7 +172,7 @@ fn every_metrics_samples_have_its_labels() {
 
 #[test]
 fn the_documented_metrics_are_those_of_the_table() {
-    let document = read("docs/seeing.md");
+    let document = read("docs/metrics.md");
     let expected: Vec<String> = METRICS
         .iter()
         .map(|metric| {

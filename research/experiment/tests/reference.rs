@@ -1,5 +1,5 @@
-//! docs/experiments.md and docs/laws.md compared with the schema: their examples are valid, and their
-//! tables name exactly the schema's keys.
+//! docs/experiments.md, guests.md, measures.md and laws.md compared with the schema: their examples are
+//! valid, and their tables name exactly the schema's keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,9 @@ const NOTHING: &str = "qqqqqqqqqqqqqqqqqqqqqqqq";
 fn document() -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = |name| std::fs::read_to_string(docs.join(name)).expect("the page is there");
-    page("experiments.md") + &page("laws.md")
+    ["experiments.md", "guests.md", "measures.md", "laws.md"]
+        .map(page)
+        .concat()
 }
 
 /// Returns the rows of the tables under each heading, cell by cell.

@@ -1,4 +1,4 @@
-//! The table of metrics, with which docs/seeing.md, the dashboard and the exposition agree.
+//! The table of metrics, with which docs/metrics.md, the dashboard and the exposition agree.
 
 use uc_client::AgentState;
 use uc_client::state::{CanaryStage, EtcdState, PolicySource};
