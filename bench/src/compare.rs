@@ -1,4 +1,4 @@
-//! `uc compare`: two results, measure by measure.
+//! `uc-bench compare`: two results, measure by measure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub const FILES: [&str; 2] = ["compare.html", "compare.json"];
 
 /// Compare two results measure by measure, over the runs with equal seeds.
 ///
-/// A and B are folders that `uc run` wrote, kept records (`results/sim/vcc/fig11.jsonl`), or names of
+/// A and B are folders that `uc-bench run` wrote, kept records (`results/sim/vcc/fig11.jsonl`), or names of
 /// kept records with their backend (`vcc/fig11@sim`, in the repository). Measures are those of the
 /// file's expectations, and goodput and completion time of each group of guests and queueing delay as
 /// far as the result has them; a kept record has what its expectations need.
@@ -65,7 +65,7 @@ impl Compare {
             let [of_a, of_b] = &names;
             bail!("{of_a} and {of_b}: {}", why_nothing([&a, &b], &comparison));
         }
-        let mut command = format!("uc compare {} {}", quoted(&self.a), quoted(&self.b));
+        let mut command = format!("uc-bench compare {} {}", quoted(&self.a), quoted(&self.b));
         if let Some(cases) = &self.case {
             command.push_str(&format!(" --case {}", quoted(cases)));
         }
@@ -103,7 +103,7 @@ fn read(root: &Path, given: &str) -> Result<KeptRecord> {
     };
     let text = fs::read_to_string(&path).with_context(|| {
         format!(
-            "could not read {}: name a folder of `uc run` of this version, a kept record, or \
+            "could not read {}: name a folder of `uc-bench run` of this version, a kept record, or \
              EXPERIMENT@BACKEND",
             path.display()
         )

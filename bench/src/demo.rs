@@ -1,4 +1,4 @@
-//! `uc demo`: shows the problem and the cure in a minute.
+//! `uc-bench demo`: shows the problem and the cure in a minute.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ impl Demo {
             seed: self.seed,
             commit: outputs::COMMIT.to_owned(),
             runs: 1,
-            command: format!("uc demo --on {arm} --seed {}", self.seed),
+            command: format!("uc-bench demo --on {arm} --seed {}", self.seed),
         };
         let report = Report {
             experiment: &experiment,

@@ -46,7 +46,7 @@ enum Command {
     Packetdrill(packetdrill::Packetdrill),
     #[command(hide = true)]
     Manual(manual::Manual),
-    /// The first process inside a guest of `uc run --on vm`
+    /// The first process inside a guest of `uc-bench run --on vm`
     #[command(hide = true)]
     Machine,
 }

@@ -1,4 +1,4 @@
-//! `uc merge`: one result from the runs of several machines.
+//! `uc-bench merge`: one result from the runs of several machines.
 
 use std::path::PathBuf;
 
@@ -13,20 +13,20 @@ use crate::batch::Batch;
 use crate::traces::Traces;
 use crate::whole::Whole;
 
-/// Make one result from the folders of `uc run --shard`.
+/// Make one result from the folders of `uc-bench run --shard`.
 ///
-/// Writes the same files as one `uc run` that makes all runs, byte for byte, and has the same exit
+/// Writes the same files as one `uc-bench run` that makes all runs, byte for byte, and has the same exit
 /// status. All runs must be of one experiment, with the same options, and by the program that merges
 /// them. Makes the further runs that undecided expectations need, up to `repeat_max`.
 #[derive(Args)]
 pub struct Merge {
-    /// Folders that `uc run --shard` or an interrupted `uc run` wrote
+    /// Folders that `uc-bench run --shard` or an interrupted `uc-bench run` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// The laws of the runs, if their folder is elsewhere than `uc run --laws` was told
+    /// The laws of the runs, if their folder is elsewhere than `uc-bench run --laws` was told
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
-    /// Number of concurrent further runs [default: as for `uc run`]
+    /// Number of concurrent further runs [default: as for `uc-bench run`]
     #[arg(
         long,
         value_name = "N",

@@ -1,4 +1,4 @@
-//! `uc packetdrill`: plays packetdrill's scripts on a simulated host or on the kernel.
+//! `uc-bench packetdrill`: plays packetdrill's scripts on a simulated host or on the kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -142,7 +142,7 @@ impl Kept {
     pub fn evaluation(&self) -> Result<Evaluation> {
         let path = self.path.display();
         let arm = self.head.arm;
-        let remedy = format!("uc reproduce {} --on {arm} --accept", self.id);
+        let remedy = format!("uc-bench reproduce {} --on {arm} --accept", self.id);
         if self.record.is_none() {
             bail!("{path}: no such record; make it: {remedy}");
         }

@@ -1,4 +1,4 @@
-//! `uc reproduce`: makes the kept records of `results/` again and compares them, or adds to them.
+//! `uc-bench reproduce`: makes the kept records of `results/` again and compares them, or adds to them.
 
 mod answer;
 mod compare;
@@ -184,7 +184,9 @@ fn documents(root: &Path, accept: bool) -> Result<bool> {
             file.write(root)?;
             outln!("{path}: written");
         } else {
-            outln!("{path}: differs from the records; uc reproduce --docs --accept writes it");
+            outln!(
+                "{path}: differs from the records; uc-bench reproduce --docs --accept writes it"
+            );
         }
     }
     outln!("{} numbers come from records", found.quotes);

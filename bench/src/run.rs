@@ -1,4 +1,4 @@
-//! `uc run`: an experiment, from file to verdict.
+//! `uc-bench run`: an experiment, from file to verdict.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub struct Run {
     /// The file may name laws that `uc law build` built in this folder; only in the simulator
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
-    /// Make only one of N equal parts of the runs, numbered from 0, and no result; `uc merge` joins
+    /// Make only one of N equal parts of the runs, numbered from 0, and no result; `uc-bench merge` joins
     /// them
     #[arg(long, value_name = "I/N", conflicts_with = "json")]
     shard: Option<Shard>,

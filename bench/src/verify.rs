@@ -1,4 +1,4 @@
-//! `uc verify`: verifies that a guest under the core sends what a native sender sends.
+//! `uc-bench verify`: verifies that a guest under the core sends what a native sender sends.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -240,7 +240,7 @@ impl Verify {
         let plan = campaign.shrink(&Compiled, &campaign.plan(number));
         let mut text = format!(
             "# counter-example: case {number} of seed {}, made smaller\n\
-             # repeat with: uc verify --law {law} --guest {guest} --replay FILE\n{}",
+             # repeat with: uc-bench verify --law {law} --guest {guest} --replay FILE\n{}",
             campaign.seed,
             plan.to_toml()
         );

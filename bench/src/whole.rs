@@ -1,4 +1,4 @@
-//! The common end of `uc run` and `uc merge`: makes the runs that a result lacks, and writes it.
+//! The common end of `uc-bench run` and `uc-bench merge`: makes the runs that a result lacks, and writes it.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -56,7 +56,7 @@ impl Whole {
         Ok(report.holds())
     }
 
-    /// Makes a part of the runs, for `uc merge`.
+    /// Makes a part of the runs, for `uc-bench merge`.
     ///
     /// # Errors
     /// As [`Whole::complete`].
@@ -73,7 +73,7 @@ impl Whole {
         )?;
         let path = ledger.path().display();
         outln!(
-            "shard {shard}: {} runs in {path}; `uc merge` joins all shards",
+            "shard {shard}: {} runs in {path}; `uc-bench merge` joins all shards",
             ledger.runs()
         );
         Ok(())

@@ -1,4 +1,4 @@
-//! `uc run --pcap`, `--qlog`: what tshark, tcpdump and a parser of JSON read in the files is what the
+//! `uc-bench run --pcap`, `--qlog`: what tshark, tcpdump and a parser of JSON read in the files is what the
 //! records count.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `uc compare` on results that `uc run` has just written: equal ones, another law, another file.
+//! `uc-bench compare` on results that `uc-bench run` has just written: equal ones, another law, another file.
 
 use std::process::Command;
 
@@ -214,7 +214,7 @@ fn a_foreign_file_is_refused_with_status_2() {
         std::fs::create_dir_all(folder.path().join("out")).unwrap();
         refusal(
             uc(&folder, &["compare", "a", missing]),
-            &["could not read", "uc run"],
+            &["could not read", "uc-bench run"],
         );
     }
 }

@@ -1,5 +1,5 @@
 //! The examples for clusters: a Slurm array on a real Slurm of this machine, and a Kubernetes job's
-//! manifest, whose command is run for each index. Both give the bytes of one `uc run`.
+//! manifest, whose command is run for each index. Both give the bytes of one `uc-bench run`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -35,7 +35,7 @@ fn path() -> String {
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
 
-/// Merges the shards in `parts` and compares the files with those of one `uc run`.
+/// Merges the shards in `parts` and compares the files with those of one `uc-bench run`.
 fn assert_same_when_merged(folder: &TempDir, parts: &Path, count: usize) {
     let uc = |arguments: &[&str]| {
         let mut command = Command::new(UC_BENCH);

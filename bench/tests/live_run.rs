@@ -1,4 +1,4 @@
-//! `uc run` on a tiny experiment: its object, its exit status, its files, and Ctrl-C.
+//! `uc-bench run` on a tiny experiment: its object, its exit status, its files, and Ctrl-C.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! `uc run --on vm`: whole runs with VMs as guests, and that a killed run leaves nothing.
+//! `uc-bench run --on vm`: whole runs with VMs as guests, and that a killed run leaves nothing.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! `uc packetdrill` as a program: its counts, its exit statuses, its refusals.
+//! `uc-bench packetdrill` as a program: its counts, its exit statuses, its refusals.
 
 use std::path::Path;
 use std::process::{Command, Output};

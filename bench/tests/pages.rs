@@ -1,4 +1,4 @@
-//! The pages of `uc run` and `uc compare` in a browser: they load without a complaint, fit a phone,
+//! The pages of `uc-bench run` and `uc-bench compare` in a browser: they load without a complaint, fit a phone,
 //! follow the dark scheme, and all that scrolls or opens is reached by keys.
 
 use std::path::{Path, PathBuf};

@@ -51,7 +51,7 @@ fn documents_say_what_the_records_say() {
         .collect();
     assert!(
         changed.is_empty(),
-        "{changed:?} differ from the records: uc reproduce --docs --accept"
+        "{changed:?} differ from the records: uc-bench reproduce --docs --accept"
     );
     assert!(
         found.quotes >= 50,

@@ -1,4 +1,4 @@
-//! Refusals of `uc run`: one line with the object and the remedy, exit status 2, and nothing left
+//! Refusals of `uc-bench run`: one line with the object and the remedy, exit status 2, and nothing left
 //! behind.
 
 use std::process::Command;

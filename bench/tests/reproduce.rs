@@ -1,4 +1,4 @@
-//! `uc reproduce` in a small repository of its own: what is accepted is reproduced, and each way in
+//! `uc-bench reproduce` in a small repository of its own: what is accepted is reproduced, and each way in
 //! which a record can be wrong has its answer.
 
 use std::fs;
@@ -260,7 +260,10 @@ fn quoted_numbers_and_the_page_follow_the_records() {
         page.contains("| use of the link (delay 5ms) | – | ≥ 0.5 | 0.9"),
         "{page}"
     );
-    assert!(page.contains("`uc reproduce t/small --on sim`"), "{page}");
+    assert!(
+        page.contains("`uc-bench reproduce t/small --on sim`"),
+        "{page}"
+    );
     let again = repository.reproduce(&["--docs"]);
     assert_eq!(again.status, Some(0), "{again:?}");
     assert_eq!(again.stdout, "1 numbers come from records\n");

@@ -1,4 +1,4 @@
-//! `uc run --shard`, `--resume` and `uc merge`: however the runs of a sweep are cut, interrupted and
+//! `uc-bench run --shard`, `--resume` and `uc-bench merge`: however the runs of a sweep are cut, interrupted and
 //! joined, the result has the same bytes.
 
 use std::fs;
@@ -265,7 +265,7 @@ fn missing_shard_is_named_with_the_command_that_makes_it() {
         assert_made(&outcome(part(index)));
     }
     let merge = ["merge", "s0", "s1", "s2", "--out", "m"];
-    let command = "uc run t.toml --on sim --seed 3 --repeat 3 --shard 1/3 --resume --out s1";
+    let command = "uc-bench run t.toml --on sim --seed 3 --repeat 3 --shard 1/3 --resume --out s1";
     let missing = ["shard 1/3 is missing: 1 of its 1 runs", command];
     assert_refusal(&outcome(uc(&folder, &merge)), &missing, "absent folder");
     let two = ["merge", "s0", "s2", "--out", "m"];

@@ -1,4 +1,4 @@
-//! `uc run --on sim` and `uc demo` as an unprivileged user: the same command gives the same bytes,
+//! `uc-bench run --on sim` and `uc-bench demo` as an unprivileged user: the same command gives the same bytes,
 //! sweeps have a row for every point, and Ctrl-C leaves nothing.
 
 use std::fs::Permissions;

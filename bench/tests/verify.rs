@@ -1,4 +1,4 @@
-//! `uc verify` as a program: its answers, its exit statuses, its refusals.
+//! `uc-bench verify` as a program: its answers, its exit statuses, its refusals.
 
 use std::path::Path;
 use std::process::{Command, Output};

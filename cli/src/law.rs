@@ -16,7 +16,7 @@ enum Command {
     Build(Build),
 }
 
-/// Compile the laws of a folder for ports (`uc attach --laws DIR`) and for the simulator (`uc run
+/// Compile the laws of a folder for ports (`uc attach --laws DIR`) and for the simulator (`uc-bench run
 /// --laws DIR`).
 ///
 /// DIR has more/table.h, the laws' rows, and perhaps more/law.h, their functions

@@ -201,7 +201,7 @@ fn experiments_accept_the_keys_that_commands_set() {
     let mut count = 0;
     // an experiment with laws from outside stands on its page, and `write_a_law.rs` runs it
     let is_kept = |command: &Command| !command.words.iter().any(|word| word == "--laws");
-    for command in all().filter(|command| command.matches("uc run") && is_kept(command)) {
+    for command in all().filter(|command| command.matches("uc-bench run") && is_kept(command)) {
         let Command { place, words, .. } = &command;
         let mut experiment = Experiment::load(root().join(&words[2])).unwrap();
         for pair in words.windows(2).filter(|pair| pair[0] == "--set") {

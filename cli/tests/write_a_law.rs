@@ -110,7 +110,7 @@ fn followed(attach: impl Fn(&Path, &str)) -> tempfile::TempDir {
                 run(apply.args(["apply", "edit"]), root.path(), &text);
             }
             ("sh", _) if text.starts_with("uc attach") => attach(root.path(), &text),
-            ("sh", _) if text.starts_with("uc compare") => differ(root.path(), &text),
+            ("sh", _) if text.starts_with("uc-bench compare") => differ(root.path(), &text),
             ("sh", _) => run(&mut shell(Command::new("sh"), &text), root.path(), &text),
             other => panic!("a block that the test cannot follow: {other:?}"),
         }

@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::records::Kept;
 
 /// Makes the runs that `known` lacks: the file's repetitions of each point and case that an expectation
-/// needs, then those that undecided expectations need, as `uc run` does. `save` gets the values of all
+/// needs, then those that undecided expectations need, as `uc-bench run` does. `save` gets the values of all
 /// new runs after each of them. Returns the new values, and the evaluation of all; none if the batch's
 /// time was up before.
 ///

@@ -1,4 +1,4 @@
-//! `uc reproduce verify`: makes the rows of the theorems' record again and compares them.
+//! `uc-bench reproduce verify`: makes the rows of the theorems' record again and compares them.
 
 use std::fs;
 use std::io;

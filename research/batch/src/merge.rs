@@ -27,7 +27,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Sweep> {
     let first = found.first();
     let Some((first, head)) = first.and_then(|(folder, held)| Some((folder, held.heads.last()?)))
     else {
-        bail!("{no_runs}; make them by `uc run` with --shard and --out");
+        bail!("{no_runs}; make them by `uc-bench run` with --shard and --out");
     };
     let whole = Head::of(&head.request, None)?;
     for (folder, held) in &found {

@@ -1,5 +1,5 @@
 //! The emulator's lateness: the time from when a frame was due at its destination to when it was
-//! written there. Reports state it (`uc-report`), and `uc run` repeats a run in
+//! written there. Reports state it (`uc-report`), and `uc-bench run` repeats a run in
 //! which it exceeds 50 ms.
 
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ impl Finished {
         self.made(uc_report::json::json)
     }
 
-    /// Returns the table that `uc run` prints.
+    /// Returns the table that `uc-bench run` prints.
     fn table(&self) -> PyResult<String> {
         self.made(|report| Ok(uc_report::table::table(report)))
     }
@@ -52,7 +52,7 @@ impl Finished {
         self.csv(py, |report, text| uc_report::samples::flows(report, text))
     }
 
-    /// Writes all files of `uc run` into a folder, and returns the page's path.
+    /// Writes all files of `uc-bench run` into a folder, and returns the page's path.
     fn write(&self, folder: PathBuf) -> PyResult<PathBuf> {
         let write = |folder| self.0.write(folder, circumstances::of_program());
         let written = Folder::make(folder).and_then(write);

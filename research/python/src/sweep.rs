@@ -50,7 +50,7 @@ impl Sweep {
                 ..Request::of(&path)?
             })?;
             let suits = sweep.experiment.suits(Arm::Sim);
-            suits.context("the Python package runs the simulator only; use `uc run`")?;
+            suits.context("the Python package runs the simulator only; use `uc-bench run`")?;
             sweep.check_memory()?;
             sim::check(&sweep.points)?;
             Ok(sweep)

@@ -121,7 +121,7 @@ def test_errors_say_file_line_and_column(sweep):
 def test_other_backends_and_senseless_arguments_are_refused(sweep):
     path = sweep()
     path.write_text('arms = ["live"]\n' + path.read_text())
-    with pytest.raises(undercurrent.UndercurrentError, match="simulator only; use `uc run`"):
+    with pytest.raises(undercurrent.UndercurrentError, match="simulator only; use `uc-bench run`"):
         undercurrent.run(path)
     with pytest.raises(ValueError, match='use "local" or "ray"'):
         undercurrent.run(sweep(), executor="dask")

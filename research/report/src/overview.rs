@@ -46,7 +46,7 @@ impl Shown {
 const HEAD: &str = "\
 # Results
 
-Every number that is kept, by experiment. `uc reproduce --docs --accept` writes this page from the records
+Every number that is kept, by experiment. `uc-bench reproduce --docs --accept` writes this page from the records
 in this folder, and a test compares the two. Each row is an expectation of an experiment's file, at one point
 of its sweep.
 
@@ -189,7 +189,7 @@ fn origin(id: &str, shown: &Shown) -> String {
     let last = shown.seed + u64::from(shown.repetitions.saturating_sub(1));
     let runs = words::count(shown.repetitions as usize, "repetition");
     let mut text = format!(
-        "- {}: `uc reproduce {id} --on {arm}`; [record]({path}), up to {runs}, seeds {} to {last}",
+        "- {}: `uc-bench reproduce {id} --on {arm}`; [record]({path}), up to {runs}, seeds {} to {last}",
         backend(arm),
         shown.seed
     );

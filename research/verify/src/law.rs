@@ -29,7 +29,7 @@ impl Guest {
     /// All guests, in the order of the record.
     pub const ALL: [Guest; 2] = [Guest::NewReno, Guest::EcnStripped];
 
-    /// Returns the guest's name, as `uc verify --guest` takes it.
+    /// Returns the guest's name, as `uc-bench verify --guest` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Guest::NewReno => "newreno",
@@ -42,7 +42,7 @@ impl Law {
     /// All laws, in the order of the record.
     pub const ALL: [Law; 2] = [Law::Ecn, Law::Dctcp];
 
-    /// Returns the law's name, as `uc verify --law` takes it.
+    /// Returns the law's name, as `uc-bench verify --law` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Law::Ecn => "ecn",

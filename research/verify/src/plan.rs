@@ -1,5 +1,5 @@
 //! One case as data: two hosts' parameters, their applications' actions, and the fate of each
-//! packet. As TOML it is the file that `uc verify --replay` reads.
+//! packet. As TOML it is the file that `uc-bench verify --replay` reads.
 
 use serde::{Deserialize, Serialize};
 

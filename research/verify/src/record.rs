@@ -17,9 +17,9 @@ use crate::smallest::{Reason, smallest};
 
 /// Seed of the tables.
 const SEED: u64 = 1;
-/// Cases and flows for each law and guest of `uc verify --table`.
+/// Cases and flows for each law and guest of `uc-bench verify --table`.
 pub const TABLE_CASES: u64 = 40;
-/// Flows for each assumption of `uc verify --lift`.
+/// Flows for each assumption of `uc-bench verify --lift`.
 pub const LIFT_CASES: u64 = 100;
 /// Random cases of a row, and seeds for each law and guest, from 1.
 const CASES: u64 = 2_000;

@@ -37,7 +37,7 @@ impl Reason {
     /// All reasons, in the order of the record.
     pub const ALL: [Reason; 2] = [Reason::Any, Reason::Threshold];
 
-    /// Returns the reason's name, as `uc verify --smallest` takes it.
+    /// Returns the reason's name, as `uc-bench verify --smallest` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Any => "any",

@@ -1,4 +1,4 @@
-//! vCC's theorem 1 and its concatenation, on as many cases as a test may take; `uc verify` runs
+//! vCC's theorem 1 and its concatenation, on as many cases as a test may take; `uc-bench verify` runs
 //! more.
 
 use std::sync::atomic::AtomicBool;
@@ -22,7 +22,7 @@ fn run(law: Law, guest: Guest, jobs: usize) -> Report {
     assert_eq!(
         report.failure,
         None,
-        "{law:?} over {guest:?}, seed {SEED}; repeat with: uc verify --law {} --guest {} \
+        "{law:?} over {guest:?}, seed {SEED}; repeat with: uc-bench verify --law {} --guest {} \
          --cases {CASES} --seed {SEED}",
         if law == Law::Ecn { "ecn" } else { "dctcp" },
         if guest == Guest::NewReno {

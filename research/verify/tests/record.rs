@@ -52,7 +52,7 @@ fn drawn_rows_made_again_are_those_of_the_record() {
                     let row = part.row(number).unwrap();
                     assert_eq!(
                         row, kept,
-                        "{}, row {number}; repeat with {SEED}={seed}, or all: uc reproduce verify",
+                        "{}, row {number}; repeat with {SEED}={seed}, or all: uc-bench reproduce verify",
                         part.name
                     );
                 });

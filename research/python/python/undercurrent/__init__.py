@@ -6,8 +6,8 @@
     result = undercurrent.run(path, repeat=3, set={"network.rate": "20Mbit"})
     result.flows.to_pandas()
 
-The same file, options and seed give the same bytes as ``uc run --on sim``, on one machine or many.
-Real kernels and virtual machines need ``uc run``.
+The same file, options and seed give the same bytes as ``uc-bench run --on sim``, on one machine or many.
+Real kernels and virtual machines need ``uc-bench run``.
 """
 
 import pathlib

@@ -116,7 +116,7 @@ class Result:
         return results
 
     def write(self, folder: str | os.PathLike[str]) -> str:
-        """Writes the files of ``uc run`` into a folder, byte for byte; returns the page's path."""
+        """Writes the files of ``uc-bench run`` into a folder, byte for byte; returns the page's path."""
         return os.fspath(self._finished.write(folder))
 
     def write_parquet(self, folder: str | os.PathLike[str]) -> list[str]:

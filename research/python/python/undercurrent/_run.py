@@ -29,7 +29,7 @@ def run(
     Args:
         path: The experiment's TOML file.
         set: Keys of the file to change, such as ``{"network.rate": "20Mbit", "repeat": 3}``. A text is
-            taken as ``uc run --set`` takes it; numbers, booleans and lists as TOML.
+            taken as ``uc-bench run --set`` takes it; numbers, booleans and lists as TOML.
         case: Run only this case, or these. Expectations that need others are left out.
         point: Run only these points of the sweep, such as ``{"ecn": ["5", "9"]}``.
         repeat: Repetitions of every case, instead of the file's. Without it, undecided expectations

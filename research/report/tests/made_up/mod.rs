@@ -169,7 +169,7 @@ pub fn meta(runs: u32) -> Meta {
         seed: 7,
         commit: "0123abc".into(),
         runs,
-        command: "uc run experiments/vcc/fig11.toml --on live --seed 7".into(),
+        command: "uc-bench run experiments/vcc/fig11.toml --on live --seed 7".into(),
     }
 }
 
