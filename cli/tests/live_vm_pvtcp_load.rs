@@ -8,13 +8,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use uc_lab::load::GoOn;
-use uc_lab::vm::home::set_up;
 use uc_lab::vm::machine::PATIENCE;
 use uc_lab::vm::message::{Answer, FlowEvent, Order, Request};
+use uc_lab::vm::platform::set_up;
 use uc_lab::vm::series::CHECKED_SERIES;
 use uc_lab::vm::{Links, Machine, Shape, Template};
 use uc_lab::wiring::Ends;
-use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception};
+use uc_lab::{Lab, LabError, Load, NoPorts, Plan, Platform, Reception};
 
 use crate::common::pvtcp::{KERNELS, SAMPLES, SERIES, build, can_run, insert, remove, store};
 use crate::common::uc::{assert_refusal, bench, folder_with, inside, outcome};
@@ -43,7 +43,7 @@ struct Cycles<'a> {
     delivered_bytes: Cell<u64>,
 }
 
-impl Home for Cycles<'_> {
+impl Platform for Cycles<'_> {
     fn ends(&self) -> Ends {
         Ends::Machines
     }
@@ -171,14 +171,14 @@ fn come_and_go(series: &str, module: &[u8], processors: u8) {
     let template = Template::boot_wide(series, &inside(), shape, &|| Ok(())).unwrap();
     let stack = "[stack.tcp]\ncongestion_control = \"reno\"\nrto_min = \"1ms\"";
     let experiment = experiment(5, NETWORK, &guest("one", "tcp", ""), stack);
-    let mut home = Cycles {
+    let mut platform = Cycles {
         template: &template,
         module,
         done: Cell::new(0),
         delivered_bytes: Cell::new(0),
     };
-    let ended = crate::common::try_run(&mut home, &experiment, &mut NoPorts);
-    let (delivered_bytes, done) = (home.delivered_bytes.get(), home.done.get());
+    let ended = crate::common::try_run(&mut platform, &experiment, &mut NoPorts);
+    let (delivered_bytes, done) = (platform.delivered_bytes.get(), platform.done.get());
     println!("{series}, {processors} processors: {done} times, {delivered_bytes} bytes meanwhile");
     assert!(matches!(ended, Err(LabError::Cancelled)), "{ended:?}");
     assert!(

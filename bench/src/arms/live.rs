@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use uc_batch::{Task, cancelled};
 use uc_experiment::{Nanos, RunRecord};
 use uc_lab::vm::Machines;
-use uc_lab::{Home, LabError, LivePorts, Namespaces, Progress, Repetition, run_case_in};
+use uc_lab::{LabError, LivePorts, Namespaces, Platform, Progress, Repetition, run_case_in};
 
 use super::watch::Watch;
 
@@ -29,9 +29,13 @@ pub(super) fn run_with_machines(task: &Task<'_>, watch: &Watch<'_>) -> Result<Ru
     })
 }
 
-fn run_in<H: Home>(task: &Task<'_>, watch: &Watch<'_>, home: impl Fn() -> H) -> Result<RunRecord> {
+fn run_in<H: Platform>(
+    task: &Task<'_>,
+    watch: &Watch<'_>,
+    platform: impl Fn() -> H,
+) -> Result<RunRecord> {
     for _ in 0..TRIES {
-        let record = run_once(task, watch, &mut home())?;
+        let record = run_once(task, watch, &mut platform())?;
         let counters = &record.counters;
         let late_ns = counters.get("wire_late_max_ns").copied().unwrap_or(0);
         if late_ns <= DISTURBED_NS {
@@ -52,7 +56,7 @@ fn run_in<H: Home>(task: &Task<'_>, watch: &Watch<'_>, home: impl Fn() -> H) -> 
     )
 }
 
-fn run_once(task: &Task<'_>, watch: &Watch<'_>, home: &mut dyn Home) -> Result<RunRecord> {
+fn run_once(task: &Task<'_>, watch: &Watch<'_>, platform: &mut dyn Platform) -> Result<RunRecord> {
     let mut ports = LivePorts::default();
     let progress = |progress: Progress| {
         if let Progress::Running { elapsed, .. } = progress {
@@ -64,7 +68,7 @@ fn run_once(task: &Task<'_>, watch: &Watch<'_>, home: &mut dyn Home) -> Result<R
         seed: task.seed,
     };
     let record = run_case_in(
-        home,
+        platform,
         task.experiment,
         task.case,
         repetition,

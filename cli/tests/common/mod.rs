@@ -30,7 +30,7 @@ use std::sync::atomic::AtomicBool;
 
 use uc_experiment::{Experiment, RunRecord};
 use uc_guest::{Dctcp, GuestError};
-use uc_lab::{Home, LabError, NoPorts, Ports, Repetition, run_case_in};
+use uc_lab::{LabError, NoPorts, Platform, Ports, Repetition, run_case_in};
 
 /// The paper's bottleneck: RED1 at 10 Mb/s, fed by slightly faster links.
 pub const RED1: &str = "rate = \"10Mbit\"\naccess_rate = \"12Mbit\"\ndelay = \"250us\"\n\
@@ -87,14 +87,14 @@ pub fn guest(name: &str, stack: &str, more: &str) -> String {
     format!("[[case.guests]]\nname = \"{name}\"\nstack = \"{stack}\"\n{more}\n")
 }
 
-/// Runs the experiment's only case once, with guests from `home` and programs from `ports`.
+/// Runs the experiment's only case once, with guests from `platform` and programs from `ports`.
 pub fn try_run(
-    home: &mut dyn Home,
+    platform: &mut dyn Platform,
     experiment: &Experiment,
     ports: &mut dyn Ports,
 ) -> Result<RunRecord, LabError> {
     run_case_in(
-        home,
+        platform,
         experiment,
         &experiment.cases[0],
         Repetition { run: 0, seed: 1 },
@@ -105,6 +105,6 @@ pub fn try_run(
 }
 
 /// Runs the experiment's first case without programs on any port; panics if it fails.
-pub fn run(home: &mut dyn Home, experiment: &Experiment) -> RunRecord {
-    try_run(home, experiment, &mut NoPorts).unwrap_or_else(|error| panic!("seed 1: {error}"))
+pub fn run(platform: &mut dyn Platform, experiment: &Experiment) -> RunRecord {
+    try_run(platform, experiment, &mut NoPorts).unwrap_or_else(|error| panic!("seed 1: {error}"))
 }

@@ -192,7 +192,7 @@ pub enum LabError {
     Beside(PortError),
     /// Guests that are not namespaces could not be started, or failed.
     #[error(transparent)]
-    Home(PortError),
+    Platform(PortError),
     /// The caller set the cancel flag.
     #[error("the run was cancelled")]
     Cancelled,

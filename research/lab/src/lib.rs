@@ -12,9 +12,9 @@
 //! - [`wire`], [`wire_setup`], [`relay`], [`realtime`], [`emulation`], [`frame`], [`flow`],
 //!   [`lateness`]: the network; `stalled`, [`turns`]: a receiver that stalls.
 //! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], [`tcp_counters`], `names`:
-//!   the flows, and their measurement; [`incast`]: blocks on request; [`messages`], [`journal`]:
+//!   the flows, and their measurement; [`incast`]: blocks on request; [`messages`], [`transfer_times`]:
 //!   messages and transfers; `web`, `nginx`: pages of a real web server.
-//! - [`ports`]: the interface to port programs; [`home`], [`load`]: the interface to platforms of
+//! - [`ports`]: the interface to port programs; [`platform`], [`load`]: the interface to platforms of
 //!   guests; [`vm`]: guests that are virtual machines.
 
 mod ack_gaps;
@@ -28,9 +28,7 @@ pub mod event;
 pub mod flow;
 pub mod frame;
 mod guest;
-pub mod home;
 pub mod incast;
-pub mod journal;
 pub mod lab;
 pub mod lateness;
 pub mod load;
@@ -43,6 +41,7 @@ pub mod pages;
 pub mod part;
 pub mod pattern;
 pub mod plan;
+pub mod platform;
 pub mod ports;
 pub mod realtime;
 mod receiver;
@@ -59,6 +58,7 @@ pub mod tap;
 pub mod tcp_counters;
 pub mod tcp_info;
 pub mod traffic;
+pub mod transfer_times;
 pub mod turns;
 pub mod vm;
 mod web;
@@ -69,10 +69,10 @@ pub mod wiring;
 pub use congestion::CongestionControls;
 pub use error::{LabError, PortError};
 pub use flow::FiveTuple;
-pub use home::{Home, Namespaces};
 pub use lab::Lab;
 pub use load::{Load, Sighting};
 pub use plan::{Guest, Plan};
+pub use platform::{Namespaces, Platform};
 pub use ports::programs::LivePorts;
 pub use ports::{NoPorts, Part, Port, Ports, ShadowSample, Sharing};
 pub use reception::Reception;

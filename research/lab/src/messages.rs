@@ -16,9 +16,9 @@ use uc_net::random::Stream;
 use crate::clock;
 use crate::error::LabError;
 use crate::event::Event;
-use crate::journal::Journal;
 use crate::pattern::Pattern;
 use crate::sender;
+use crate::transfer_times::TransferTimes;
 
 /// The messages of a group's flows.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +70,7 @@ pub(crate) struct Messenger {
     /// Label of the guest, for messages.
     pub guest: String,
     pub pattern: Arc<Pattern>,
-    pub journal: Arc<Journal>,
+    pub times: Arc<TransferTimes>,
     /// Whether the run is over; later errors of the socket are no failures.
     pub stop: Arc<AtomicBool>,
 }
@@ -95,7 +95,7 @@ impl Messenger {
         let mut at_byte = 0;
         for number in 1.. {
             let bytes = u64::from(self.messages.sizes.quantile(self.sizes.bits32()).0.max(1));
-            self.journal.begin(began, bytes);
+            self.times.begin(began, bytes);
             if number == 1 {
                 self.connect()?;
             }
@@ -161,7 +161,7 @@ impl Messenger {
     /// run is over.
     fn wait_arrived(&self) -> Option<Nanos> {
         while !self.stop.load(Ordering::Relaxed) {
-            if self.journal.wait_arrived(clock::LOOK) {
+            if self.times.wait_arrived(clock::LOOK) {
                 return Some(clock::now());
             }
         }

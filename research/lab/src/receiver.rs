@@ -16,8 +16,8 @@ use crate::clock;
 use crate::error::LabError;
 use crate::event::Event;
 use crate::incast::Asking;
-use crate::journal::Journal;
 use crate::pattern::{CHUNK_BYTES, Pattern};
+use crate::transfer_times::TransferTimes;
 
 /// Event of the first listener; smaller numbers are flows'.
 const LISTENERS: u64 = 1 << 32;
@@ -39,7 +39,7 @@ pub(crate) struct Expected {
     /// Counter of delivered payload.
     pub delivered_bytes: Arc<AtomicU64>,
     /// Transfers that its bytes complete, if it has any.
-    pub journal: Option<Arc<Journal>>,
+    pub times: Option<Arc<TransferTimes>>,
 }
 
 /// The running receiver.
@@ -202,7 +202,7 @@ impl Receiver {
             guest,
             delivered_bytes,
             may_end,
-            journal,
+            times,
             ..
         } = &self.expected[flow];
         let ended = |source| LabError::Ended {
@@ -227,8 +227,8 @@ impl Receiver {
                 at_byte,
             });
         }
-        if let Some(journal) = journal {
-            journal.delivered(at_byte + count as u64, clock::now());
+        if let Some(times) = times {
+            times.delivered(at_byte + count as u64, clock::now());
         }
         let Some(&group) = self.asked_by.get(&flow) else {
             return Ok(());

@@ -51,7 +51,7 @@ impl Reception {
             guest: plan.guests[flow.running.guest].label.clone(),
             may_end: false,
             delivered_bytes: Arc::clone(&flow.delivered_bytes),
-            journal: None,
+            times: None,
         });
         let receivers = receivers.collect();
         let (sender, events) = mpsc::channel();

@@ -10,12 +10,12 @@ use uc_net::Nanos;
 use crate::clock;
 use crate::error::LabError;
 use crate::flow::FiveTuple;
-use crate::home::{Home, Namespaces};
 use crate::lab::Lab;
 use crate::load::{GoOn, Load};
 use crate::need;
 use crate::nginx;
 use crate::plan::Plan;
+use crate::platform::{Namespaces, Platform};
 use crate::ports::Ports;
 use crate::sampler::Sampler;
 use crate::web::Clients;
@@ -84,12 +84,12 @@ pub fn run_case(
     )
 }
 
-/// Runs `case` like [`run_case`], with guests on the platform `home`.
+/// Runs `case` like [`run_case`], with guests on the platform `platform`.
 ///
 /// # Errors
-/// As [`run_case`], and the errors of `home`.
+/// As [`run_case`], and the errors of `platform`.
 pub fn run_case_in(
-    home: &mut dyn Home,
+    platform: &mut dyn Platform,
     experiment: &Experiment,
     case: &Case,
     repetition: Repetition,
@@ -97,13 +97,13 @@ pub fn run_case_in(
     progress: &dyn Fn(Progress),
     cancel: &AtomicBool,
 ) -> Result<RunRecord, LabError> {
-    experiment.suits(home.ends().arm())?;
+    experiment.suits(platform.ends().arm())?;
     need::check()?;
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;
     let sample = Duration::from_nanos(experiment.sample.0.max(1));
     let (network, seed) = (experiment.network_of(case), repetition.seed);
-    let lab = Lab::build_with(&plan, &network, seed, sample, home.ends())?;
+    let lab = Lab::build_with(&plan, &network, seed, sample, platform.ends())?;
     lab.attach(&plan, ports)?;
     let run = Run {
         experiment,
@@ -111,7 +111,7 @@ pub fn run_case_in(
         progress,
         go_on: &|| go_on(cancel, &lab),
     };
-    let observed = run.observe(home, &lab, seed, ports);
+    let observed = run.observe(platform, &lab, seed, ports);
     // An emulator that ended by itself fails here, with the reason, which the flows did not see.
     let report = lab.finish()?;
     let observed = observed?;
@@ -195,7 +195,7 @@ fn go_on(cancel: &AtomicBool, lab: &Lab) -> Result<(), LabError> {
 impl Run<'_> {
     fn observe(
         &self,
-        home: &mut dyn Home,
+        platform: &mut dyn Platform,
         lab: &Lab,
         seed: u64,
         ports: &mut dyn Ports,
@@ -205,7 +205,7 @@ impl Run<'_> {
             flows: self.plan.flow_count(),
         });
         let servers = nginx::start_all(self.plan, &lab.wiring)?;
-        let mut load = home.start(self.plan, lab, seed, self.go_on)?;
+        let mut load = platform.start(self.plan, lab, seed, self.go_on)?;
         let load = &mut *load;
         let syn_retransmits = load.wait_connected(self.go_on)?;
         let since_epoch = SystemTime::now()

@@ -22,7 +22,6 @@ use crate::error::LabError;
 use crate::event::Event;
 use crate::flow::FiveTuple;
 use crate::incast::{Asking, Rounds};
-use crate::journal::Journal;
 use crate::messages::Messenger;
 use crate::names::{GUEST_PORT_FIRST, SERVER_PORT};
 use crate::netns::Namespace;
@@ -32,6 +31,7 @@ use crate::plan::{Plan, Server};
 use crate::receiver;
 use crate::sender::Bulk;
 use crate::socket;
+use crate::transfer_times::TransferTimes;
 use crate::wiring::Wiring;
 
 /// Maximum random offset of a flow's start; the order is drawn from the seed.
@@ -53,7 +53,7 @@ pub struct Flow {
     /// Socket of the sender.
     pub socket: TcpStream,
     delivered_bytes: Arc<AtomicU64>,
-    journal: Arc<Journal>,
+    times: Arc<TransferTimes>,
 }
 
 impl Flow {
@@ -105,11 +105,11 @@ impl Traffic {
             guest: plan.guests[flow.guest].label.clone(),
             may_end: flow.part.may_end(),
             delivered_bytes: Arc::clone(&flow.delivered_bytes),
-            journal: flow
+            times: flow
                 .part
                 .messages
                 .is_some()
-                .then(|| Arc::clone(&flow.journal)),
+                .then(|| Arc::clone(&flow.times)),
         });
         let receivers = receivers.collect();
         let rounds = Arc::default();
@@ -159,7 +159,7 @@ impl Traffic {
                     server: flow.tuple.destination,
                     guest,
                     pattern,
-                    journal: Arc::clone(&flow.journal),
+                    times: Arc::clone(&flow.times),
                     stop,
                 };
                 self.waiting.push((messenger, events));
@@ -197,7 +197,7 @@ impl Traffic {
 
     /// Returns the messages and transfers of each flow; times count from the start of the clock.
     pub fn completions(&self) -> Vec<Vec<Completion>> {
-        let of_flow = |flow: &Flow| flow.journal.completions(self.started);
+        let of_flow = |flow: &Flow| flow.times.completions(self.started);
         self.flows.iter().map(of_flow).collect()
     }
 
@@ -375,7 +375,7 @@ fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
                     tuple,
                     socket,
                     delivered_bytes: Arc::default(),
-                    journal: Arc::default(),
+                    times: Arc::default(),
                 });
             }
         }

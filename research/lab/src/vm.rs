@@ -11,7 +11,7 @@
 //!   placement, and copies of it.
 //! - [`message`], [`channel`], [`agent`]: both ends of the control channel.
 //! - `fault`: faults that a guest's kernel reports.
-//! - [`home`], [`freezer`]: VMs as the guests of an experiment; those that couple their own
+//! - [`platform`], [`staller`]: VMs as the guests of an experiment; those that couple their own
 //!   connections are coupled by the host.
 
 pub mod accel;
@@ -21,8 +21,6 @@ mod coupling;
 pub mod cpio;
 pub mod error;
 mod fault;
-pub mod freezer;
-pub mod home;
 pub mod image;
 pub mod kernel;
 mod load;
@@ -30,16 +28,18 @@ pub mod machine;
 pub mod message;
 pub mod modules;
 mod monitor;
+pub mod platform;
 mod processors;
 mod pvtcp;
 pub mod qemu;
 pub mod series;
+pub mod staller;
 pub mod template;
 
 pub use error::VmError;
-pub use home::{Machines, Templates};
 pub use image::Programs;
 pub use kernel::Kernel;
 pub use machine::Machine;
+pub use platform::{Machines, Templates};
 pub use qemu::Shape;
 pub use template::{Links, Template, check};

@@ -157,7 +157,7 @@ impl From<VmError> for LabError {
     fn from(error: VmError) -> Self {
         match error {
             VmError::Lab(error) => error,
-            other => LabError::Home(Box::new(other)),
+            other => LabError::Platform(Box::new(other)),
         }
     }
 }

@@ -91,7 +91,8 @@ impl Kernel {
 pub(crate) fn cache_folder() -> Result<PathBuf, VmError> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = set("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let cache =
+        cache.or_else(|| set("HOME").map(|platform| PathBuf::from(platform).join(".cache")));
     let cache = cache.ok_or(VmError::NoCache)?;
     Ok(cache.join("undercurrent/kernels"))
 }

@@ -10,9 +10,9 @@ use crate::load::{Counted, GoOn, Running};
 use crate::turns::Turns;
 use crate::vm::coupling::{self, Coupling};
 use crate::vm::error::VmError;
-use crate::vm::freezer::{Freezer, Stalls};
 use crate::vm::machine::{Machine, PATIENCE};
 use crate::vm::message::{Answer, FlowEvent, Order, Request};
+use crate::vm::staller::{Staller, Stalls};
 use crate::{LabError, Load, Plan, Reception, Sighting, clock, tcp_counters, traffic};
 
 /// Interval at which VMs are asked whether their flows are connected.
@@ -39,9 +39,9 @@ const PVTCP: [(&str, &str); 6] = [
     ("Pvtcp_missed", "pvtcp_missed"),
 ];
 
-/// The VMs and their flows. The freezers are dropped first: a frozen VM can't end.
+/// The VMs and their flows. The stallers are dropped first: a frozen VM can't end.
 pub struct Senders<'a> {
-    freezers: Vec<Freezer>,
+    stallers: Vec<Staller>,
     plan: &'a Plan,
     machines: Vec<Machine>,
     reception: Reception,
@@ -61,7 +61,7 @@ impl<'a> Senders<'a> {
         go_on: GoOn<'_>,
     ) -> Result<Self, VmError> {
         let mut senders = Self {
-            freezers: Vec::new(),
+            stallers: Vec::new(),
             plan,
             machines,
             reception,
@@ -154,7 +154,7 @@ impl<'a> Senders<'a> {
             let shared = guest.hypervisor.as_ref().filter(|found| found.stalls());
             if let Some(hypervisor) = shared {
                 let turns = Turns::new(hypervisor, &guest.group, guest.index, self.seed);
-                self.freezers.push(Freezer::start(machine, turns, epoch)?);
+                self.stallers.push(Staller::start(machine, turns, epoch)?);
             }
         }
         Ok(())
@@ -172,7 +172,7 @@ impl<'a> Senders<'a> {
     }
 
     fn thaw(&mut self) -> Result<Vec<Stalls>, VmError> {
-        self.freezers.drain(..).map(Freezer::finish).collect()
+        self.stallers.drain(..).map(Staller::finish).collect()
     }
 
     /// Returns the guests' counters since their flows were started, summed by group and name.
@@ -248,7 +248,7 @@ impl Load for Senders<'_> {
 
     fn check(&mut self) -> Result<(), LabError> {
         self.reception.check()?;
-        if self.freezers.iter().any(Freezer::has_ended) {
+        if self.stallers.iter().any(Staller::has_ended) {
             self.thaw()?;
         }
         Ok(())

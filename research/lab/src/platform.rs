@@ -17,7 +17,7 @@ use crate::traffic::Traffic;
 use crate::wiring::Ends;
 
 /// A platform that runs the guests of a run. One value serves one run.
-pub trait Home {
+pub trait Platform {
     /// Returns what the lab puts at the guests' ends of their links.
     fn ends(&self) -> Ends;
 
@@ -39,7 +39,7 @@ pub trait Home {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Namespaces;
 
-impl Home for Namespaces {
+impl Platform for Namespaces {
     fn ends(&self) -> Ends {
         Ends::Namespaces
     }

@@ -21,7 +21,7 @@ use crate::vm::pvtcp;
 use crate::vm::qemu::Shape;
 use crate::vm::template::{Links, Template};
 use crate::wiring::{Ends, guest_lines};
-use crate::{Home, Lab, LabError, Load, Plan, Reception, stack};
+use crate::{Lab, LabError, Load, Plan, Platform, Reception, stack};
 
 /// Booted VMs to copy, one for each kernel, made on first use.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl<'t> Machines<'t> {
     }
 }
 
-impl Home for Machines<'_> {
+impl Platform for Machines<'_> {
     fn ends(&self) -> Ends {
         Ends::Machines
     }

@@ -10,7 +10,7 @@ use uc_net::Nanos;
 
 /// The transfers of one flow, one after the other in one stream of bytes.
 #[derive(Debug, Default)]
-pub struct Journal {
+pub struct TransferTimes {
     state: Mutex<State>,
     arrived: Condvar,
 }
@@ -31,7 +31,7 @@ struct Transfer {
     bytes: u64,
 }
 
-impl Journal {
+impl TransferTimes {
     /// Adds a transfer of `bytes` that begins at `at`.
     pub fn begin(&self, at: Nanos, bytes: u64) {
         let mut state = self.state();
@@ -91,21 +91,21 @@ mod tests {
 
     #[test]
     fn transfers_arrive_with_their_last_byte_in_order() {
-        let journal = Journal::default();
-        journal.begin(Nanos(1_000), 10);
-        journal.begin(Nanos(1_100), 20);
-        journal.begin(Nanos(1_200), 1);
-        journal.delivered(9, Nanos(1_300));
-        assert!(!journal.wait_arrived(Duration::ZERO));
-        journal.delivered(30, Nanos(1_400));
-        let found = journal.completions(Nanos(1_000));
-        let times: Vec<_> = found
+        let times = TransferTimes::default();
+        times.begin(Nanos(1_000), 10);
+        times.begin(Nanos(1_100), 20);
+        times.begin(Nanos(1_200), 1);
+        times.delivered(9, Nanos(1_300));
+        assert!(!times.wait_arrived(Duration::ZERO));
+        times.delivered(30, Nanos(1_400));
+        let found = times.completions(Nanos(1_000));
+        let both: Vec<_> = found
             .iter()
             .map(|it| (it.started_ns, it.finished_ns))
             .collect();
-        assert_eq!(times, [(0, Some(400)), (100, Some(400)), (200, None)]);
+        assert_eq!(both, [(0, Some(400)), (100, Some(400)), (200, None)]);
         assert_eq!(found[1].bytes, 20);
-        journal.delivered(31, Nanos(1_500));
-        assert!(journal.wait_arrived(Duration::ZERO));
+        times.delivered(31, Nanos(1_500));
+        assert!(times.wait_arrived(Duration::ZERO));
     }
 }

@@ -59,13 +59,13 @@ impl Stalls {
 
 /// The stalls of a guest, until this is dropped or finished.
 #[derive(Debug)]
-pub struct Freezer {
+pub struct Staller {
     node: String,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Stalls, VmError>>>,
 }
 
-impl Freezer {
+impl Staller {
     /// Starts stalls at the given times after `epoch`.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Freezer {
             stop: Arc::clone(&stop),
         };
         let thread = thread::Builder::new()
-            .name("uc-freezer".into())
+            .name("uc-staller".into())
             .spawn(move || life.run(turns))
             .map_err(resource("start a thread"))?;
         Ok(Self {
@@ -89,7 +89,7 @@ impl Freezer {
         })
     }
 
-    /// Returns whether the thread has ended early; [`Freezer::finish`] gives the reason.
+    /// Returns whether the thread has ended early; [`Staller::finish`] gives the reason.
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -114,13 +114,13 @@ impl Freezer {
     }
 }
 
-impl Drop for Freezer {
+impl Drop for Staller {
     fn drop(&mut self) {
         self.join();
     }
 }
 
-/// The state of a freezer's thread. Only the thread that stopped another can release it.
+/// The state of a staller's thread. Only the thread that stopped another can release it.
 struct Life {
     node: String,
     thread: Pid,
@@ -162,7 +162,7 @@ impl Life {
         self.epoch + Duration::from_nanos(since_epoch_ns)
     }
 
-    /// Sleeps until `due`; returns `false` when the freezer is to end.
+    /// Sleeps until `due`; returns `false` when the staller is to end.
     fn sleep_until(&self, due: Instant) -> bool {
         loop {
             if self.stop.load(Ordering::Relaxed) {
