@@ -6,7 +6,7 @@ use uc_tcp::{Connection, Outlet, RttSample, Segment};
 
 use crate::coupling::{Coupled, Couplings};
 use crate::hold::{Held, Way};
-use crate::hypervisor::Resident;
+use crate::hypervisor::VmEnd;
 use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::Packet;
 use crate::port::Port;
@@ -42,7 +42,7 @@ pub struct End {
     /// State of the flow's start, if its start law is `watch`.
     pub start: Option<Box<StartEnd>>,
     /// State on its virtual machine; `None` on a host with a core of its own.
-    pub resident: Option<Box<Resident>>,
+    pub vm_end: Option<Box<VmEnd>>,
     /// The port with the core, between the end and the network; `None` without one.
     pub port: Option<Box<Port>>,
     /// Instruments, at guests.
@@ -67,7 +67,7 @@ impl End {
             timer,
             coupled: None,
             start: None,
-            resident: None,
+            vm_end: None,
             port: port.map(Box::new),
             instruments: None,
             hold: None,
@@ -100,7 +100,7 @@ impl End {
     /// Returns whether nothing but its port and its instruments sees its packets.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.coupled.is_none() && self.start.is_none() && self.resident.is_none()
+        self.coupled.is_none() && self.start.is_none() && self.vm_end.is_none()
     }
 
     /// Waits for another event; `bytes` counts for [`Stage::Reading`] only.

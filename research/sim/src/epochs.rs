@@ -4,8 +4,8 @@ use uc_experiment::{Application, Guests};
 use uc_net::Nanos;
 use uc_net::random::Stream;
 
-use crate::draw::exponential;
 use crate::placement::shuffled;
+use crate::random_times::exponential;
 
 /// Returns the times at which each flow of a group begins a transfer, epoch by epoch; empty for a
 /// group without epochs. In each epoch the flows begin in random order, the first at once.

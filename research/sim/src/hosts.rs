@@ -10,8 +10,8 @@ mod coupled;
 mod granting;
 mod machines;
 mod notice;
-mod owner;
 mod starting;
+mod timer_owner;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,7 +32,7 @@ use crate::timers::{TimerId, Timers};
 
 use cores::Machines;
 pub use notice::{Notice, Side, Slot};
-use owner::Owner;
+use timer_owner::TimerOwner;
 
 /// Maximum number of events at one time; with more, time counts as standing still. 256 for each of
 /// the possible connections.
@@ -47,7 +47,7 @@ pub struct Hosts {
     ends: Vec<End>,
     free: Vec<Slot>,
     timers: Timers,
-    owners: Vec<Owner>,
+    owners: Vec<TimerOwner>,
     wakes: Vec<TimerId>,
     notices: VecDeque<Notice>,
     initial_sequence: Stream,
@@ -78,7 +78,7 @@ impl Hosts {
         network.expect_only(scenario.flows.iter().flat_map(|flow| ways(scenario, flow)));
         let mut timers = Timers::default();
         let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
-        let mut owners: Vec<Owner> = (0..scenario.flows.len()).map(Owner::Flow).collect();
+        let mut owners: Vec<TimerOwner> = (0..scenario.flows.len()).map(TimerOwner::Flow).collect();
         let machines = Machines::new(scenario, &mut timers, &mut owners);
         Ok(Hosts {
             network,
@@ -230,7 +230,7 @@ impl Hosts {
 
     /// Passes a packet that no start holds to its end.
     fn pass(&mut self, place: usize, packet: &mut Packet) -> Option<Notice> {
-        if self.ends[place].resident.is_some() {
+        if self.ends[place].vm_end.is_some() {
             return self.deliver_to_machine(*packet);
         }
         // Before the port may take the mark off.
@@ -265,22 +265,22 @@ impl Hosts {
     /// Handles a timer that fired, whose deadline may have moved on since it was armed.
     fn ring(&mut self, timer: TimerId) -> Option<Notice> {
         let place = match self.owners[timer.index()] {
-            Owner::End(place) => place,
-            Owner::Flow(flow) => {
+            TimerOwner::End(place) => place,
+            TimerOwner::Flow(flow) => {
                 self.timers.set(timer, None);
                 return Some(Notice::Wake(flow));
             }
-            Owner::Start(place) => {
+            TimerOwner::Start(place) => {
                 self.timers.set(timer, None);
                 let notice = self.turn_comes(place);
                 self.start_rings(place);
                 return notice;
             }
-            Owner::Core(core) => return self.turn(core),
-            Owner::Migration(number, begins) => return self.migrate(number, timer, begins),
+            TimerOwner::Core(core) => return self.turn(core),
+            TimerOwner::Migration(number, begins) => return self.migrate(number, timer, begins),
         };
-        if let Some(resident) = &self.ends[place].resident {
-            return self.ring_on_machine(place, resident.machine);
+        if let Some(vm_end) = &self.ends[place].vm_end {
+            return self.ring_on_machine(place, vm_end.machine);
         }
         let end = &mut self.ends[place];
         let now = self.now;

@@ -2,13 +2,13 @@
 //! always busy): which VM runs when. [`machine`] is the VM itself; `hosts` handles its connections.
 
 pub mod machine;
-pub mod resident;
+pub mod vm_end;
 
 use uc_net::Nanos;
 use uc_net::random::Stream;
 
 pub use machine::{Machine, MachinePlan};
-pub use resident::{Counts, Resident};
+pub use vm_end::{Counts, VmEnd};
 
 /// A core, and the guests among the VMs that share it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -138,8 +138,8 @@ impl Retired {
         if let Some(instruments) = &guest.instruments {
             add_each(&mut self.ack_gaps, instruments.gaps.bins().iter().copied());
         }
-        if let Some(resident) = &guest.resident {
-            self.stalls.add(resident.counts());
+        if let Some(vm_end) = &guest.vm_end {
+            self.stalls.add(vm_end.counts());
         }
         if let Some(port) = &guest.port {
             add_each(&mut self.port_counts, port.counts().map(|(_, count)| count));

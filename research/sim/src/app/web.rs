@@ -2,9 +2,9 @@
 
 use super::Applications;
 use super::progress::State;
-use crate::draw::exponential;
 use crate::error::SimError;
 use crate::hosts::Hosts;
+use crate::random_times::exponential;
 use crate::scenario::Application;
 
 impl Applications {

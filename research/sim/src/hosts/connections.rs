@@ -7,14 +7,14 @@ use uc_experiment::{Histogram, LawEvent};
 use uc_net::{HostId, LinkId, LinkReport, Nanos};
 use uc_tcp::{Config, Connection};
 
-use super::owner::Owner;
+use super::timer_owner::TimerOwner;
 use super::{Hosts, Side, Slot};
 use crate::consolidation::Virtual;
 use crate::coupling::Coupled;
 use crate::end::{End, Stage};
 use crate::error::SimError;
 use crate::hold::Held;
-use crate::hypervisor::Resident;
+use crate::hypervisor::VmEnd;
 use crate::hypervisor::machine::Deed;
 use crate::instruments::Instruments;
 use crate::packet::{Address, CONNECTIONS_MAX};
@@ -109,7 +109,7 @@ impl Hosts {
             Box::new(StartEnd::sending(policy, timer))
         });
         let Virtual { machine, pvtcp, .. } = plan.virtual_part;
-        end.resident = self.resident(place, machine, pvtcp);
+        end.vm_end = self.vm_end(place, machine, pvtcp);
         Ok(end)
     }
 
@@ -139,20 +139,20 @@ impl Hosts {
             Box::new(StartEnd::receiving(policy, timer))
         });
         let machine = self.receiver_machines.get(&receiver).copied();
-        end.resident = self.resident(place, machine, plan.virtual_part.receiver_pvtcp);
+        end.vm_end = self.vm_end(place, machine, plan.virtual_part.receiver_pvtcp);
         Ok(end)
     }
 
     /// Returns an end's state on its virtual machine, if its host is one.
-    fn resident(
+    fn vm_end(
         &mut self,
         place: usize,
         machine: Option<usize>,
         pvtcp: Option<uc_core::steal::Policy>,
-    ) -> Option<Box<Resident>> {
+    ) -> Option<Box<VmEnd>> {
         let machine = machine?;
         self.machines.all.get_mut(machine)?.members.insert(place);
-        Some(Box::new(Resident::new(machine, pvtcp)))
+        Some(Box::new(VmEnd::new(machine, pvtcp)))
     }
 
     /// Creates an end on the first of two hosts, whose peer is on the second.
@@ -167,7 +167,7 @@ impl Hosts {
         let (timer, address) = match self.ends.get(place) {
             Some(earlier) => (earlier.timer, earlier.route.address.next_life()),
             None => {
-                self.owners.push(Owner::End(place));
+                self.owners.push(TimerOwner::End(place));
                 (self.timers.add(), Address::new(place))
             }
         };

@@ -1,6 +1,6 @@
 //! The cores of a scenario and the virtual machines on them.
 
-use super::owner::Owner;
+use super::timer_owner::TimerOwner;
 use crate::hypervisor::Core;
 use crate::hypervisor::machine::Machine;
 use crate::scenario::Scenario;
@@ -19,7 +19,7 @@ impl Machines {
     pub(super) fn new(
         scenario: &Scenario,
         timers: &mut Timers,
-        owners: &mut Vec<Owner>,
+        owners: &mut Vec<TimerOwner>,
     ) -> Machines {
         let mut machines = Machines::default();
         for plan in &scenario.consolidation.cores {
@@ -33,12 +33,12 @@ impl Machines {
                 };
                 for (at, begins) in [(at, true), (at + downtime, false)] {
                     let timer = timers.add();
-                    owners.push(Owner::Migration(first + guest, begins));
+                    owners.push(TimerOwner::Migration(first + guest, begins));
                     timers.set(timer, Some(at));
                 }
             }
             let timer = timers.add();
-            owners.push(Owner::Core(number));
+            owners.push(TimerOwner::Core(number));
             timers.set(timer, core.next_change());
             machines.core_timers.push(timer);
             machines.cores.push(core);

@@ -20,9 +20,9 @@ impl Hosts {
     pub(super) fn due(&self, place: usize) -> Option<Nanos> {
         let end = &self.ends[place];
         let deadline = end.deadline()?;
-        match &end.resident {
+        match &end.vm_end {
             None => Some(deadline),
-            Some(resident) => Some(self.machines.all[resident.machine].due(deadline)),
+            Some(vm_end) => Some(self.machines.all[vm_end.machine].due(deadline)),
         }
     }
 
@@ -30,7 +30,7 @@ impl Hosts {
     pub(super) fn deliver_to_machine(&mut self, mut packet: Packet) -> Option<Notice> {
         let (now, place) = (self.now, packet.to.place());
         let end = &mut self.ends[place];
-        let number = end.resident.as_ref()?.machine;
+        let number = end.vm_end.as_ref()?.machine;
         if !end.arrive(now, &mut packet.segment, &mut self.couplings) {
             return None;
         }
@@ -60,13 +60,11 @@ impl Hosts {
             return None;
         }
         let End {
-            resident,
-            connection,
-            ..
+            vm_end, connection, ..
         } = end;
-        let resident = resident.as_mut()?;
-        let machine = &mut self.machines.all[resident.machine];
-        let sample = resident.judge(connection, machine, now, &packet.segment);
+        let vm_end = vm_end.as_mut()?;
+        let machine = &mut self.machines.all[vm_end.machine];
+        let sample = vm_end.judge(connection, machine, now, &packet.segment);
         end.take(
             now,
             &packet.segment,
@@ -108,10 +106,10 @@ impl Hosts {
     fn expire(&mut self, place: usize, number: usize, tick: u64) {
         let (now, end) = (self.now, &mut self.ends[place]);
         let machine = &mut self.machines.all[number];
-        let Some(resident) = &mut end.resident else {
+        let Some(vm_end) = &mut end.vm_end else {
             return;
         };
-        resident.defer(&mut end.connection, machine, tick);
+        vm_end.defer(&mut end.connection, machine, tick);
         let due = machine.time_of(tick);
         if end.connection.deadline().is_none_or(|at| at > due) {
             return;
@@ -126,8 +124,8 @@ impl Hosts {
             tcp.expire_due(due, now, &mut out)
         });
         let timeouts = end.connection.totals().timeouts - before;
-        if let Some(resident) = end.resident.as_mut().filter(|_| is_answered) {
-            resident.note_spurious(timeouts);
+        if let Some(vm_end) = end.vm_end.as_mut().filter(|_| is_answered) {
+            vm_end.note_spurious(timeouts);
         }
     }
 
@@ -176,8 +174,8 @@ impl Hosts {
         let members: Vec<usize> = machine.members.iter().copied().collect();
         let ends = &self.ends;
         let lives_here = |place: &usize| {
-            let resident = ends[*place].resident.as_ref();
-            resident.is_some_and(|resident| resident.machine == number)
+            let vm_end = ends[*place].vm_end.as_ref();
+            vm_end.is_some_and(|vm_end| vm_end.machine == number)
         };
         let members: Vec<usize> = members.into_iter().filter(lives_here).collect();
         let deadline = |&place: &usize| Some((ends[place].connection.deadline()?, place));
@@ -207,8 +205,8 @@ impl Hosts {
     /// Runs an operation of an end: now, or when its VM runs again.
     pub(super) fn act(&mut self, place: usize, deed: Deed) {
         let end = &self.ends[place];
-        if let Some(resident) = &end.resident {
-            let machine = &mut self.machines.all[resident.machine];
+        if let Some(vm_end) = &end.vm_end {
+            let machine = &mut self.machines.all[vm_end.machine];
             if !machine.is_running() {
                 machine.deeds.push_back((end.route.address, deed));
                 return;

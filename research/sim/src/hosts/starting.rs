@@ -3,7 +3,7 @@
 use uc_net::Nanos;
 
 use super::Hosts;
-use super::owner::Owner;
+use super::timer_owner::TimerOwner;
 use crate::packet::Packet;
 use crate::start::{Leaving, StartEnd};
 use crate::timers::TimerId;
@@ -14,7 +14,7 @@ impl Hosts {
         if let Some(timer) = self.starts.timer(place) {
             return timer;
         }
-        self.owners.push(Owner::Start(place));
+        self.owners.push(TimerOwner::Start(place));
         let timer = self.timers.add();
         self.starts.keep_timer(place, timer);
         timer

@@ -2,7 +2,7 @@
 
 /// The owner of a timer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Owner {
+pub(super) enum TimerOwner {
     End(usize),
     Flow(usize),
     Start(usize),

@@ -8,7 +8,7 @@ use super::machine::Machine;
 
 /// The state of an end on a virtual machine.
 #[derive(Clone, Debug)]
-pub struct Resident {
+pub struct VmEnd {
     /// Number of the VM.
     pub machine: usize,
     /// PVTCP policy, if the guest has PVTCP.
@@ -38,10 +38,10 @@ impl Counts {
     }
 }
 
-impl Resident {
+impl VmEnd {
     /// Creates the state of an end on VM number `machine`.
-    pub fn new(machine: usize, policy: Option<Policy>) -> Resident {
-        Resident {
+    pub fn new(machine: usize, policy: Option<Policy>) -> VmEnd {
+        VmEnd {
             machine,
             policy,
             timer: Timer::default(),
