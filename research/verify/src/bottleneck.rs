@@ -7,7 +7,7 @@ use uc_net::random::Stream;
 use uc_tcp::Segment;
 
 use crate::element::{Element, Translator, Wire};
-use crate::plan::{After, Burst, Plan, Way};
+use crate::plan::{After, Burst, Direction, Plan};
 use crate::world::{Cause, Hosts, Observer, State, World};
 
 /// Length of each run, in base round-trip times.
@@ -46,18 +46,18 @@ pub(crate) fn draw(seed: u64, number: u64, writes: Writes) -> Plan {
         initial_window_segments: INITIAL_WINDOW_SEGMENTS,
         receive_buffer_segments: 44,
         packets: 1_000_000,
-        data: Way {
+        data: Direction {
             delay_us,
             packet_us: packet_us as u32,
             queue_packets: 2 * mark_packets,
             mark_packets,
             lost,
             marked,
-            ..Way::default()
+            ..Direction::default()
         },
-        acks: Way {
+        acks: Direction {
             delay_us,
-            ..Way::default()
+            ..Direction::default()
         },
         bursts: bursts(&mut random, writes),
         stalls: Vec::new(),

@@ -2,12 +2,12 @@
 
 use uc_net::{Ecn, Nanos};
 
-use crate::plan::Way;
+use crate::plan::Direction;
 
 /// The state of a direction. Packets are numbered in the order of their transmission.
 #[derive(Clone, Debug)]
-pub struct WayState<'a> {
-    way: &'a Way,
+pub struct DirectionState<'a> {
+    way: &'a Direction,
     number: u32,
     /// Time at which the transmitter becomes free.
     free_at: Nanos,
@@ -41,10 +41,10 @@ impl<'a, T: Copy> Cursor<'a, T> {
     }
 }
 
-impl<'a> WayState<'a> {
+impl<'a> DirectionState<'a> {
     /// Creates the state before the first packet.
-    pub fn new(way: &'a Way) -> WayState<'a> {
-        WayState {
+    pub fn new(way: &'a Direction) -> DirectionState<'a> {
+        DirectionState {
             way,
             number: 0,
             free_at: Nanos::ZERO,
@@ -98,8 +98,8 @@ impl<'a> WayState<'a> {
 mod tests {
     use super::*;
 
-    fn arrivals(way: &Way, sends_us: &[u64]) -> Vec<Option<(u64, Ecn)>> {
-        let mut state = WayState::new(way);
+    fn arrivals(way: &Direction, sends_us: &[u64]) -> Vec<Option<(u64, Ecn)>> {
+        let mut state = DirectionState::new(way);
         let mut send = |&at: &u64| state.carry(Nanos::from_micros(at), Ecn::Ect0);
         let micros = |(at, ecn): (Nanos, Ecn)| (at.0 / 1_000, ecn);
         sends_us.iter().map(|at| send(at).map(micros)).collect()
@@ -107,12 +107,12 @@ mod tests {
 
     #[test]
     fn packets_are_queued_then_marked_and_then_lost() {
-        let way = Way {
+        let way = Direction {
             delay_us: 100,
             packet_us: 10,
             queue_packets: 3,
             mark_packets: 2,
-            ..Way::default()
+            ..Direction::default()
         };
         let got = arrivals(&way, &[0, 0, 0, 0, 500]);
         let expected = [
@@ -127,12 +127,12 @@ mod tests {
 
     #[test]
     fn losses_marks_and_delays_apply_to_the_numbered_packets() {
-        let way = Way {
+        let way = Direction {
             delay_us: 5,
             lost: vec![1],
             marked: vec![1, 2],
             late: vec![(0, 50)],
-            ..Way::default()
+            ..Direction::default()
         };
         let got = arrivals(&way, &[0, 1, 2]);
         assert_eq!(got, [Some((55, Ecn::Ect0)), None, Some((7, Ecn::Ce))]);
@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn a_direction_that_stops_delivers_what_was_sent_meanwhile_when_it_goes_on() {
-        let way = Way {
+        let way = Direction {
             delay_us: 5,
             held: vec![(1, 50)],
-            ..Way::default()
+            ..Direction::default()
         };
         let got = arrivals(&way, &[0, 10, 20, 58]);
         let at = |time| Some((time, Ecn::Ect0));

@@ -6,7 +6,7 @@
 
 use uc_net::random::Stream;
 
-use crate::plan::{After, Burst, Plan, Stall, Way};
+use crate::plan::{After, Burst, Direction, Plan, Stall};
 
 /// Draws the plan of case `number` of the campaign with this `seed`.
 pub fn draw(seed: u64, number: u64) -> Plan {
@@ -15,16 +15,16 @@ pub fn draw(seed: u64, number: u64) -> Plan {
     let mss_bytes = pick(random, &[1_460, 1_460, 1_448, 1_000, 536, 300]);
     let packets = 400 + random.below(801) as u32;
     let packet_us = log_uniform(random, 1, 1_500);
-    let mut data = Way {
+    let mut data = Direction {
         delay_us: log_uniform(random, 20, 80_000),
         packet_us,
-        ..Way::default()
+        ..Direction::default()
     };
     draw_queue(random, &mut data);
-    let mut acks = Way {
+    let mut acks = Direction {
         delay_us: log_uniform(random, 20, 80_000),
         packet_us: pick(random, &[0, 1, packet_us / 2]),
-        ..Way::default()
+        ..Direction::default()
     };
     draw_losses(random, &mut data, &mut acks, packets);
     draw_marks(random, &mut data, packets);
@@ -84,7 +84,7 @@ fn draw_buffer(random: &mut Stream, mss_bytes: u16) -> u16 {
     segments.min(most) as u16
 }
 
-fn draw_queue(random: &mut Stream, way: &mut Way) {
+fn draw_queue(random: &mut Stream, way: &mut Direction) {
     if random.below(3) == 0 {
         return;
     }
@@ -101,7 +101,7 @@ fn sprinkle(random: &mut Stream, list: &mut Vec<u32>, ppm: u32, packets: u32) {
     }
 }
 
-fn draw_losses(random: &mut Stream, data: &mut Way, acks: &mut Way, packets: u32) {
+fn draw_losses(random: &mut Stream, data: &mut Direction, acks: &mut Direction, packets: u32) {
     let ppm = pick(random, &[0, 0, 1_000, 3_000, 10_000, 30_000]);
     sprinkle(random, &mut data.lost, ppm, packets);
     let ppm = pick(random, &[0, 0, 1_000, 10_000, 50_000, 200_000]);
@@ -126,7 +126,7 @@ fn draw_losses(random: &mut Stream, data: &mut Way, acks: &mut Way, packets: u32
     }
 }
 
-fn draw_marks(random: &mut Stream, data: &mut Way, packets: u32) {
+fn draw_marks(random: &mut Stream, data: &mut Direction, packets: u32) {
     let ppm = pick(random, &[0, 1_000, 5_000, 20_000, 100_000, 500_000]);
     sprinkle(random, &mut data.marked, ppm, packets);
     // a mark next to a loss, on either side
@@ -138,7 +138,7 @@ fn draw_marks(random: &mut Stream, data: &mut Way, packets: u32) {
     }
 }
 
-fn draw_detours(random: &mut Stream, data: &mut Way, acks: &mut Way, packets: u32) {
+fn draw_detours(random: &mut Stream, data: &mut Direction, acks: &mut Direction, packets: u32) {
     for way in [data, acks] {
         let ppm = pick(random, &[0, 0, 0, 2_000, 20_000]);
         let mut hit = Vec::new();

@@ -1,4 +1,4 @@
-//! Games of a guest without manners against its port and its neighbours, on a virtual clock.
+//! Games of a guest that breaks the rules of TCP against its port and its neighbours, on a virtual clock.
 //!
 //! Guests behind ports of the deployed core share a link that marks. One of them, the adversary,
 //! follows a random [`Plan`] of [`Trick`]s. Its reward is its goodput: the bytes that an honest
@@ -7,16 +7,16 @@
 //!
 //! Read in this order:
 //! 1. [`trick`], [`plan`]: what the adversary may do, and when.
-//! 2. [`manners`], [`sender`], [`guest`]: a TCP in user space that sends anything; [`peer`]: its honest
+//! 2. [`behaviour`], [`sender`], [`guest`]: a TCP in user space that sends anything; [`peer`]: its honest
 //!    receiver. Segments in, segments out, no clock and no socket.
 //! 3. [`port`], [`network`], [`game`]: the core on a guest's port, the link, and one game.
 //! 4. [`judge`], [`campaign`]: games against the bars. [`mod@table`]: what each trick gains alone.
 
+pub mod behaviour;
 pub mod campaign;
 pub mod game;
 pub mod guest;
 pub mod judge;
-pub mod manners;
 pub mod network;
 pub mod peer;
 pub mod plan;

@@ -9,7 +9,7 @@
 //!
 //! The native sender is `uc-tcp`'s, which shares no code with `core/`.
 //!
-//! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`way`] and [`world`]
+//! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`direction`] and [`world`]
 //! (how a case runs), [`element`] (T), [`law`] (f and g),
 //! [`compare`], [`coverage`], [`campaign`], then [`shrink`] and [`trace`] for what happens when a case
 //! fails, [`lift`] for the assumptions, [`matrix`] for other guests, [`smallest`] with [`rounds`]
@@ -21,6 +21,7 @@ mod bottleneck;
 pub mod campaign;
 pub mod compare;
 pub mod coverage;
+pub mod direction;
 pub mod draw;
 pub mod element;
 pub mod error;
@@ -34,7 +35,6 @@ pub mod rounds;
 pub mod shrink;
 pub mod smallest;
 pub mod trace;
-pub mod way;
 pub mod world;
 
 pub use campaign::{Campaign, Report};

@@ -15,7 +15,7 @@ use uc_tcp::{Coalescing, Config, CongestionControl};
 
 use crate::bottleneck::{INITIAL_WINDOW_SEGMENTS, Ratios, Senders, Writes, draw};
 use crate::law::{Law, guest_hosts, native_hosts, rfc_policy};
-use crate::plan::{Plan, Way};
+use crate::plan::{Direction, Plan};
 use crate::world::Hosts;
 
 /// Receive buffer of a receiver that autotunes, in segments: more than the flows of the table reach.
@@ -167,12 +167,12 @@ impl Assumption {
                 plan.receive_buffer_segments = TUNED_SEGMENTS;
             }
             Assumption::DataOneWay | Assumption::NoSackDataOneWay => {
-                plan.acks = Way {
+                plan.acks = Direction {
                     delay_us: plan.acks.delay_us,
                     packet_us: plan.data.packet_us,
                     queue_packets: plan.data.queue_packets,
                     mark_packets: plan.data.mark_packets,
-                    ..Way::default()
+                    ..Direction::default()
                 };
             }
             _ => {}

@@ -20,9 +20,9 @@ pub struct Plan {
     /// Number of packets of the sender after which the case ends (1 to 1,000,000).
     pub packets: u32,
     /// The direction of data.
-    pub data: Way,
+    pub data: Direction,
     /// The direction of ACKs.
-    pub acks: Way,
+    pub acks: Direction,
     /// Writes of the sender's application.
     pub bursts: Vec<Burst>,
     /// Times at which the receiver's application stops reading.
@@ -33,7 +33,7 @@ pub struct Plan {
 /// (numbered from 0, the handshake's included).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Way {
+pub struct Direction {
     /// Propagation delay, in microseconds.
     pub delay_us: u32,
     /// Transmission time of a packet, in microseconds.

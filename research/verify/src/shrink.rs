@@ -2,7 +2,7 @@
 //! "Simplifying and Isolating Failure-Inducing Input", 2002) over the plan's lists, then smaller
 //! numbers.
 
-use crate::plan::{Plan, Way};
+use crate::plan::{Direction, Plan};
 
 /// Maximum number of plans tried in one search.
 const TRIES_MAX: u32 = 20_000;
@@ -103,7 +103,7 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         }
     }
 
-    fn way(&mut self, way: impl Fn(&mut Plan) -> &mut Way) {
+    fn way(&mut self, way: impl Fn(&mut Plan) -> &mut Direction) {
         self.attempt(|plan| way(plan).queue_packets = 0);
         self.attempt(|plan| way(plan).mark_packets = 0);
         self.attempt(|plan| way(plan).delay_us = 10_000);

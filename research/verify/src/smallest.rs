@@ -10,7 +10,7 @@ use uc_tcp::{Info, Segment};
 
 use crate::element::{Element, Translator, Wire};
 use crate::law::{Law, guest_hosts, native_hosts, rfc_policy};
-use crate::plan::{After, Burst, Plan, Way};
+use crate::plan::{After, Burst, Direction, Plan};
 use crate::world::{Cause, Hosts, Observer, State, World};
 
 /// Propagation delay of either direction, in microseconds; packets take no time, so a round trip is
@@ -163,15 +163,15 @@ fn plan(initial_window_segments: u8, packets: u32, (first, lost, marked): (u32, 
         initial_window_segments,
         receive_buffer_segments: 65,
         packets,
-        data: Way {
+        data: Direction {
             delay_us: DELAY_US,
             lost: one(lost),
             marked: one(marked),
-            ..Way::default()
+            ..Direction::default()
         },
-        acks: Way {
+        acks: Direction {
             delay_us: DELAY_US,
-            ..Way::default()
+            ..Direction::default()
         },
         bursts,
         stalls: Vec::new(),

@@ -6,9 +6,9 @@ use std::collections::BinaryHeap;
 use uc_net::Nanos;
 use uc_tcp::{Config, Connection, Info, Segment, Totals};
 
+use crate::direction::DirectionState;
 use crate::element::{Element, Shadow};
 use crate::plan::{After, Burst, Plan};
-use crate::way::WayState;
 
 /// The cause of an act of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +129,8 @@ pub struct World<'a, E, O> {
     sender: Connection,
     element: E,
     receiver: Connection,
-    data: WayState<'a>,
-    acks: WayState<'a>,
+    data: DirectionState<'a>,
+    acks: DirectionState<'a>,
     observer: &'a mut O,
     state: State,
     /// Number of the plan's writes so far; next line, whether the next one waits for its time.
@@ -173,8 +173,8 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
             sender: Connection::client(&sender, plan.iss),
             element,
             receiver,
-            data: WayState::new(&plan.data),
-            acks: WayState::new(&plan.acks),
+            data: DirectionState::new(&plan.data),
+            acks: DirectionState::new(&plan.acks),
             observer,
             state: State::default(),
             bursts: 0,

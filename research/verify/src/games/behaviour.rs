@@ -1,4 +1,4 @@
-//! Frames of a guest, and what its manners do to each.
+//! Frames of a guest, and what its behaviour changes in each.
 
 use uc_core::Segment;
 
@@ -22,7 +22,7 @@ pub type Send<'a> = &'a mut dyn FnMut(Frame) -> bool;
 
 /// The tricks that are done always at a tick.
 #[derive(Clone, Copy, Debug)]
-pub struct Manners {
+pub struct Behaviour {
     /// How many bytes beyond its windows the guest sends.
     pub overrun: u32,
     /// How many bytes the guest keeps in flight, whatever its windows.
@@ -43,11 +43,11 @@ pub struct Manners {
     pub silent: bool,
 }
 
-impl Manners {
-    /// Returns the manners of a plan at a tick.
+impl Behaviour {
+    /// Returns the behaviour of a plan at a tick.
     #[must_use]
-    pub fn at(plan: &Plan, tick: u64) -> Manners {
-        let mut manners = Manners {
+    pub fn at(plan: &Plan, tick: u64) -> Behaviour {
+        let mut behaviour = Behaviour {
             overrun: 0,
             flood: 0,
             reckless: false,
@@ -60,18 +60,18 @@ impl Manners {
         };
         for timed in plan.tricks.iter().filter(|timed| timed.is_due(tick)) {
             match timed.trick {
-                Trick::Overrun(segments) => manners.overrun = u32::from(segments) * MSS,
-                Trick::Flood(segments) => manners.flood = u32::from(segments) * MSS,
-                Trick::Reckless => manners.reckless = true,
-                Trick::Small(bytes) => manners.segment_bytes = u32::from(bytes).clamp(1, MSS),
-                Trick::FalseAcks(distance) => manners.false_ack = distance,
-                Trick::Signals(flags, ecn) => (manners.flags, manners.ecn) = (flags, ecn),
-                Trick::Hidden(disguise) => manners.disguise = disguise,
-                Trick::Silent => manners.silent = true,
+                Trick::Overrun(segments) => behaviour.overrun = u32::from(segments) * MSS,
+                Trick::Flood(segments) => behaviour.flood = u32::from(segments) * MSS,
+                Trick::Reckless => behaviour.reckless = true,
+                Trick::Small(bytes) => behaviour.segment_bytes = u32::from(bytes).clamp(1, MSS),
+                Trick::FalseAcks(distance) => behaviour.false_ack = distance,
+                Trick::Signals(flags, ecn) => (behaviour.flags, behaviour.ecn) = (flags, ecn),
+                Trick::Hidden(disguise) => behaviour.disguise = disguise,
+                Trick::Silent => behaviour.silent = true,
                 _ => {}
             }
         }
-        manners
+        behaviour
     }
 
     /// Returns the frame of a segment.

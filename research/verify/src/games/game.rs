@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use uc_core::Segment;
 use uc_net::random::Stream;
 
+use crate::games::behaviour::Frame;
 use crate::games::guest::Guest;
-use crate::games::manners::Frame;
 use crate::games::network::{Link, Network};
 use crate::games::peer::Peer;
 use crate::games::plan::Plan;

@@ -2,7 +2,7 @@
 
 use uc_core::{Segment, consts};
 
-use crate::games::manners::{Frame, Manners, Send, dying, plain};
+use crate::games::behaviour::{Behaviour, Frame, Send, dying, plain};
 use crate::games::plan::Plan;
 use crate::games::sender::{Sender, WSCALE};
 use crate::games::trick::{Greeting, Trick};
@@ -49,16 +49,16 @@ impl Guest {
             }
             return;
         }
-        let manners = Manners::at(&self.plan, tick);
-        self.tcp.answer(&manners, send);
+        let behaviour = Behaviour::at(&self.plan, tick);
+        self.tcp.answer(&behaviour, send);
         for place in 0..self.plan.tricks.len() {
             let timed = self.plan.tricks[place];
             if timed.trick.is_repeated() && timed.is_due(tick) {
-                self.play(timed.trick, &manners, send);
+                self.play(timed.trick, &behaviour, send);
             }
         }
-        if !manners.silent {
-            self.tcp.transmit(tick, &manners, send);
+        if !behaviour.silent {
+            self.tcp.transmit(tick, &behaviour, send);
         }
     }
 
@@ -106,7 +106,7 @@ impl Guest {
     }
 
     /// Does a trick once.
-    fn play(&mut self, trick: Trick, manners: &Manners, send: Send<'_>) {
+    fn play(&mut self, trick: Trick, behaviour: &Behaviour, send: Send<'_>) {
         let base = self.tcp.segment(self.tcp.nxt, 0);
         match trick {
             Trick::Repeat(segments) => {
@@ -115,7 +115,7 @@ impl Guest {
                 if skip < sent {
                     let seq = self.tcp.una.wrapping_add(skip);
                     let again = self.tcp.segment(seq, MSS.min(sent - skip));
-                    send(manners.dress(again));
+                    send(behaviour.dress(again));
                 }
             }
             Trick::Giant(bytes, wire) => {
@@ -135,7 +135,7 @@ impl Guest {
                 for nth in 0..u32::from(segments) {
                     let seq = self.tcp.edge.wrapping_add((nth + u32::from(gap)) * MSS);
                     let data = self.tcp.segment(seq, MSS);
-                    let arrives = send(manners.dress(data));
+                    let arrives = send(behaviour.dress(data));
                     let end = seq.wrapping_add(MSS);
                     if arrives && after(end, self.tcp.end) {
                         self.tcp.end = end;

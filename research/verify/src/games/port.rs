@@ -4,10 +4,10 @@ use uc_core::coupling::{Group, GroupPolicy, Guest as Tenant, Member};
 use uc_core::slot::Slot;
 use uc_core::{Policy, Reason, Segment, consts};
 
-use crate::games::manners::Frame;
+use crate::games::behaviour::Frame;
 use crate::games::trick::Disguise;
 
-/// What the operator has set against guests without manners.
+/// What the operator has set against guests that break the rules of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// Nothing.

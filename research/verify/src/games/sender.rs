@@ -1,11 +1,11 @@
-//! A TCP in user space that sends data as fast as its windows and its manners allow.
+//! A TCP in user space that sends data as fast as its windows and its behaviour allow.
 //!
-//! With good manners it is an honest sender: it fills the windows that it is given, repairs losses by
+//! With the default behaviour it is an honest sender: it fills the windows that it is given, repairs losses by
 //! RFC 6582 and RFC 6298, and sends no more during a repair than its own congestion control would.
 
 use uc_core::{Segment, consts};
 
-use crate::games::manners::{Manners, Send};
+use crate::games::behaviour::{Behaviour, Send};
 use crate::games::{MSS, TICK_NS, after};
 
 const SYN: u8 = consts::SYN as u8;
@@ -118,9 +118,9 @@ impl Sender {
     }
 
     /// Sends the last segment of the handshake, if it is due.
-    pub fn answer(&mut self, manners: &Manners, send: Send<'_>) {
+    pub fn answer(&mut self, behaviour: &Behaviour, send: Send<'_>) {
         if std::mem::take(&mut self.answers) {
-            send(manners.dress(self.segment(self.nxt, 0)));
+            send(behaviour.dress(self.segment(self.nxt, 0)));
         }
     }
 
@@ -197,18 +197,18 @@ impl Sender {
         });
     }
 
-    /// Sends what is lost, then new data up to the edge and as far beyond as its manners go.
-    pub fn transmit(&mut self, tick: u64, manners: &Manners, send: Send<'_>) {
+    /// Sends what is lost, then new data up to the edge and as far beyond as its behaviour goes.
+    pub fn transmit(&mut self, tick: u64, behaviour: &Behaviour, send: Send<'_>) {
         if self.end != self.una && tick >= self.timer {
             self.time_out(tick);
         }
         if std::mem::take(&mut self.resends) && self.end != self.una {
             let bytes = MSS.min(self.end.wrapping_sub(self.una));
             let lost = self.segment(self.una, bytes);
-            send(manners.dress(lost));
+            send(behaviour.dress(lost));
         }
-        let flood = self.una.wrapping_add(manners.flood);
-        let mut limit = self.edge.wrapping_add(manners.overrun);
+        let flood = self.una.wrapping_add(behaviour.flood);
+        let mut limit = self.edge.wrapping_add(behaviour.overrun);
         if after(flood, limit) {
             limit = flood;
         }
@@ -216,20 +216,20 @@ impl Sender {
         loop {
             let held = self.repair.is_some_and(|repair| repair.allowance == 0);
             let room = limit.wrapping_sub(self.nxt) as i32;
-            let bytes = self.cut(manners.segment_bytes, room, burst);
-            if bytes == 0 || (held && !manners.reckless) {
+            let bytes = self.cut(behaviour.segment_bytes, room, burst);
+            if bytes == 0 || (held && !behaviour.reckless) {
                 return;
             }
             let to = self.nxt.wrapping_add(bytes);
             burst = true;
-            if bytes < manners.segment_bytes {
+            if bytes < behaviour.segment_bytes {
                 self.small_end = to;
             }
             if self.end == self.una {
                 self.timer = tick + (RTO_TICKS << self.backoffs);
             }
             let data = self.segment(self.nxt, bytes);
-            if !send(manners.dress(data)) {
+            if !send(behaviour.dress(data)) {
                 return; // dropped at the port, which would drop all behind it, too
             }
             self.nxt = to;

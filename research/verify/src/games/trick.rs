@@ -1,4 +1,4 @@
-//! What a guest without manners may do, with random parameters.
+//! What a guest that breaks the rules of TCP may do, with random parameters.
 
 use uc_core::consts;
 use uc_net::random::Stream;

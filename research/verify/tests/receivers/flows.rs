@@ -8,7 +8,7 @@ use uc_verify::Law;
 use uc_verify::draw::draw_stopping;
 use uc_verify::element::Translator;
 use uc_verify::law::{guest_hosts, rfc_policy};
-use uc_verify::plan::{Plan, Way};
+use uc_verify::plan::{Direction, Plan};
 use uc_verify::world::{Hosts, World};
 
 use crate::judge::{Findings, Judge};
@@ -101,10 +101,10 @@ fn drawn(number: u64, law: Law, receivers: Receivers) -> (Hosts, Plan) {
     }
     if hosts.both_ways && random.below(2) == 0 {
         // the receiver's data are as many as the guest's window lets out
-        plan.acks = Way {
+        plan.acks = Direction {
             delay_us: plan.acks.delay_us,
             packet_us: plan.data.packet_us,
-            ..Way::default()
+            ..Direction::default()
         };
     }
     (hosts, plan)

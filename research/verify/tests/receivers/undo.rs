@@ -5,7 +5,7 @@ use uc_net::Nanos;
 use uc_net::random::Stream;
 use uc_verify::Law;
 use uc_verify::element::Translator;
-use uc_verify::plan::{After, Burst, Plan, Way};
+use uc_verify::plan::{After, Burst, Direction, Plan};
 use uc_verify::world::{Cause, Observer, State, World};
 
 use crate::flows::{Receivers, SEED, draw_hosts, policy};
@@ -38,10 +38,10 @@ impl Observer for Windows {
 
 /// Returns a flow without losses, whose ACKs stop for longer than the guest's timer.
 fn stopping(number: u64) -> Plan {
-    let way = Way {
+    let way = Direction {
         delay_us: 5_000,
         packet_us: 200,
-        ..Way::default()
+        ..Direction::default()
     };
     Plan {
         iss: 1,
@@ -49,11 +49,11 @@ fn stopping(number: u64) -> Plan {
         initial_window_segments: 10,
         receive_buffer_segments: 44,
         packets: 1_000_000,
-        data: Way {
+        data: Direction {
             marked: vec![20, 60],
             ..way.clone()
         },
-        acks: Way {
+        acks: Direction {
             held: vec![(400 + number as u32, 300_000)],
             ..way
         },

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uc_core::{Segment, consts};
 use uc_port::{AttachVia, PortCoupling, PortPlan, Programs};
-use uc_verify::games::manners::Frame;
+use uc_verify::games::behaviour::Frame;
 use uc_verify::games::{Disguise, Goodput, Guard, Network, Plan, Ports, TICK_NS, TICKS, play_on};
 
 use crate::kernel::frame::{ETHERNET, Oddity, PLAIN, Shape, frame, make_odd};
