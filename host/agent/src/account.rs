@@ -6,22 +6,22 @@ use uc_client::state::PortState;
 use uc_client::{AgentError, AgentState};
 
 use crate::desired::Wanted;
-use crate::hold::Hold;
 use crate::ports::Outcome;
+use crate::withdrawn::Withdrawn;
 
 /// Notes the result of bringing the ports to what is desired.
 pub fn take_in(
     state: &mut AgentState,
     desired: &BTreeMap<u32, Wanted>,
     outcome: &Outcome,
-    hold: &Hold,
+    withdrawn: &Withdrawn,
 ) {
     match &outcome.error {
         Some(error) => fail(state, error),
         None => state.error = None,
     }
     count(state, desired, outcome);
-    list(state, desired, outcome, hold);
+    list(state, desired, outcome, withdrawn);
 }
 
 /// Notes that nothing could be done. As far as is known, no port has changed.
@@ -29,7 +29,7 @@ pub fn take_failure(
     state: &mut AgentState,
     desired: &BTreeMap<u32, Wanted>,
     error: &AgentError,
-    hold: &Hold,
+    withdrawn: &Withdrawn,
 ) {
     fail(state, error);
     let attached = state.ports.iter().filter(|port| port.attached);
@@ -37,7 +37,7 @@ pub fn take_failure(
         attached: attached.map(|port| port.ifindex).collect(),
         ..Outcome::default()
     };
-    list(state, desired, &unchanged, hold);
+    list(state, desired, &unchanged, withdrawn);
 }
 
 /// Notes an error of all ports, and logs it unless it is the error before.
@@ -79,7 +79,12 @@ fn name(state: &AgentState, ifindex: u32) -> String {
 }
 
 /// Lists the ports that are desired, as they are now.
-fn list(state: &mut AgentState, desired: &BTreeMap<u32, Wanted>, outcome: &Outcome, hold: &Hold) {
+fn list(
+    state: &mut AgentState,
+    desired: &BTreeMap<u32, Wanted>,
+    outcome: &Outcome,
+    withdrawn: &Withdrawn,
+) {
     let port = |(ifindex, wanted): (&u32, &Wanted)| {
         let error = outcome.errors.get(ifindex).cloned();
         if let Some(error) = &error {
@@ -103,8 +108,8 @@ fn list(state: &mut AgentState, desired: &BTreeMap<u32, Wanted>, outcome: &Outco
         }
     };
     state.ports = desired.iter().map(port).collect();
-    state.held = hold.names();
-    state.given_back = hold.given_back();
+    state.held = withdrawn.names();
+    state.given_back = withdrawn.given_back();
 }
 
 #[cfg(test)]

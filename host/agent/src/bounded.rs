@@ -24,15 +24,15 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// A connection, its permit, and its deadline. A peer that sends or reads one byte now and then has
 /// no more time than others.
 #[derive(Debug)]
-pub struct Held<S> {
+pub struct Limited<S> {
     stream: S,
     _place: OwnedSemaphorePermit,
     end: Pin<Box<Sleep>>,
 }
 
-impl<S> Held<S> {
-    pub(crate) fn new(stream: S, place: OwnedSemaphorePermit, lasts_most: Duration) -> Held<S> {
-        Held {
+impl<S> Limited<S> {
+    pub(crate) fn new(stream: S, place: OwnedSemaphorePermit, lasts_most: Duration) -> Limited<S> {
+        Limited {
             stream,
             _place: place,
             end: Box::pin(tokio::time::sleep(lasts_most)),
@@ -40,18 +40,18 @@ impl<S> Held<S> {
     }
 }
 
-impl<S: Unpin> Held<S> {
+impl<S: Unpin> Limited<S> {
     /// Returns the stream until its deadline.
     fn stream(self: Pin<&mut Self>, context: &mut Context<'_>) -> io::Result<Pin<&mut S>> {
-        let held = self.get_mut();
-        match held.end.as_mut().poll(context) {
+        let limited = self.get_mut();
+        match limited.end.as_mut().poll(context) {
             Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
-            Poll::Pending => Ok(Pin::new(&mut held.stream)),
+            Poll::Pending => Ok(Pin::new(&mut limited.stream)),
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Limited<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Limited<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -135,7 +135,7 @@ impl Bounded {
 }
 
 impl axum::serve::Listener for Bounded {
-    type Io = Held<TcpStream>;
+    type Io = Limited<TcpStream>;
     type Addr = ();
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
@@ -143,7 +143,7 @@ impl axum::serve::Listener for Bounded {
             let place = self.places.take().await;
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    return (Held::new(stream, place, self.lasts_most), ());
+                    return (Limited::new(stream, place, self.lasts_most), ());
                 }
                 Err(error) => wait_after(&error).await,
             }

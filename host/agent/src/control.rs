@@ -24,7 +24,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use uc_client::{AgentError, AgentState, Confirmation, Done, Ports, Refusal};
 
-use crate::bounded::{Held, Places, wait_after};
+use crate::bounded::{Limited, Places, wait_after};
 use crate::event::Event;
 use crate::publish::Shared;
 use crate::wish::Wish;
@@ -65,7 +65,7 @@ async fn status(State(shared): State<Shared>) -> Json<AgentState> {
 }
 
 async fn hold(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
-    wish(&shared, Wish::Hold(named(ports.0)?)).await
+    wish(&shared, Wish::Withdraw(named(ports.0)?)).await
 }
 
 async fn release(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
@@ -162,7 +162,7 @@ impl RootOnly {
 }
 
 impl axum::serve::Listener for RootOnly {
-    type Io = Held<UnixStream>;
+    type Io = Limited<UnixStream>;
     type Addr = ();
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
@@ -170,7 +170,7 @@ impl axum::serve::Listener for RootOnly {
             let place = self.places.take().await;
             match self.listener.accept().await {
                 Ok((stream, _)) if self.may(&stream) => {
-                    return (Held::new(stream, place, LASTS_MOST), ());
+                    return (Limited::new(stream, place, LASTS_MOST), ());
                 }
                 Ok(_) => {}
                 Err(error) => wait_after(&error).await,

@@ -7,8 +7,8 @@ use uc_policy::Policy;
 use uc_port::PortPlan;
 
 use crate::guests::Guests;
-use crate::hold::Hold;
 use crate::links::Link;
+use crate::withdrawn::Withdrawn;
 
 /// A port that the policy names.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub fn desired(
     policy: &Policy,
     links: &[Link],
     guests: &Guests,
-    hold: &Hold,
+    withdrawn: &Withdrawn,
 ) -> BTreeMap<u32, Wanted> {
     let wanted = |link: &Link| {
         let names = guests.names(link);
@@ -56,7 +56,7 @@ pub fn desired(
             split: planned.settings.split,
             dupack: planned.dupack,
             hold: planned.hold,
-            held: hold.holds(&link.name),
+            held: withdrawn.has(&link.name),
         };
         Some((link.ifindex, wanted))
     };

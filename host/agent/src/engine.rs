@@ -16,7 +16,6 @@ use crate::desired::{Wanted, desired};
 use crate::etcd;
 use crate::event::Event;
 use crate::guests::{Guests, Known};
-use crate::hold::Hold;
 use crate::judge::Judge;
 use crate::links::Link;
 use crate::notify::Notify;
@@ -29,6 +28,7 @@ use crate::splits::Splits;
 use crate::tunes::Tunes;
 use crate::watches::Watches;
 use crate::wish::{Reply, Waiting, Wish};
+use crate::withdrawn::Withdrawn;
 
 /// Interval of comparisons without an event, which find for instance a filter that was removed by
 /// hand.
@@ -46,7 +46,7 @@ pub struct Engine {
     notify: Notify,
     state: AgentState,
     source: Source,
-    hold: Hold,
+    withdrawn: Withdrawn,
     links: Option<Vec<Link>>,
     guests: Known,
     rollout: Rollout,
@@ -90,7 +90,7 @@ impl Engine {
             ..AgentState::default()
         };
         let mut engine = Self {
-            hold: Hold::read(&settings.socket)?,
+            withdrawn: Withdrawn::read(&settings.socket)?,
             guests: Known::new(settings.places.clone()),
             rollout: Rollout::new(settings.host.clone(), &settings.state)?,
             ports: Ports::new(&settings),
@@ -127,7 +127,7 @@ impl Engine {
     ) -> T {
         let judge = Judge {
             links: self.links.as_deref(),
-            hold: &self.hold,
+            withdrawn: &self.withdrawn,
             guests: &|| self.guests.now(),
             attached: &|| self.ports.attached(),
             at_most: self.settings.at_most_detached,
@@ -212,7 +212,7 @@ impl Engine {
             self.rollout.store();
         }
         // An operator who restarts the agent wants it to manage all ports.
-        self.hold.forget();
+        self.withdrawn.forget();
         tracing::info!("ends; ports stay as they are");
     }
 
@@ -303,7 +303,7 @@ impl Engine {
 
     fn hear_wish(&mut self, wish: Wish, reply: Reply) {
         let known = |name: &String| self.state.ports.iter().any(|port| port.name == *name);
-        let is_all = |wish: &Wish| matches!(wish, Wish::Hold(names) if names.is_empty());
+        let is_all = |wish: &Wish| matches!(wish, Wish::Withdraw(names) if names.is_empty());
         let names = match wish {
             Wish::Reload => {
                 self.read_file(true);
@@ -327,15 +327,15 @@ impl Engine {
                 let _gone = reply.send(Err(text.to_owned()));
                 return;
             }
-            Wish::Hold(names) | Wish::Release(names) if !names.iter().all(known) => {
+            Wish::Withdraw(names) | Wish::Release(names) if !names.iter().all(known) => {
                 let unknown = names.iter().find(|name| !known(name));
                 let name = unknown.map_or("", String::as_str);
                 let text = format!("'{name}' is not a port of the policy; `uc status` lists those");
                 let _gone = reply.send(Err(text));
                 return;
             }
-            Wish::Hold(names) => self.hold.take(names, &self.state.ports),
-            Wish::Release(names) => self.hold.release(names, &self.state.ports),
+            Wish::Withdraw(names) => self.withdrawn.take(names, &self.state.ports),
+            Wish::Release(names) => self.withdrawn.release(names, &self.state.ports),
         };
         match names {
             Ok(names) => {
@@ -356,13 +356,13 @@ impl Engine {
             true => self.guests.now(),
             false => Guests::default(),
         };
-        desired(policy, links, &guests, &self.hold)
+        desired(policy, links, &guests, &self.withdrawn)
     }
 
     fn reconcile(&mut self) {
         // Without a policy there is no desired state, not even that no port is attached; unless an
         // operator holds all ports.
-        let nothing = self.source.policy().is_none() && !self.hold.holds_all();
+        let nothing = self.source.policy().is_none() && !self.withdrawn.has_all();
         if nothing || self.links.is_none() {
             self.look_at = Instant::now() + LOOK_EVERY;
             if self.links.is_some() {
@@ -377,20 +377,20 @@ impl Engine {
         match self.ports.reconcile(&desired) {
             Ok(outcome) => {
                 failed |= !outcome.errors.is_empty() || outcome.error.is_some();
-                account::take_in(&mut self.state, &desired, &outcome, &self.hold);
+                account::take_in(&mut self.state, &desired, &outcome, &self.withdrawn);
                 if outcome.error.is_none() {
                     self.say_in_force(outcome.plan);
                 }
             }
             Err(error) => {
                 failed = true;
-                account::take_failure(&mut self.state, &desired, &error, &self.hold);
+                account::take_failure(&mut self.state, &desired, &error, &self.withdrawn);
             }
         }
         self.watches.want(&desired);
         self.dupacks.want(&desired);
         self.packets.want(&desired);
-        let policy = self.source.policy().filter(|_| !self.hold.holds_all());
+        let policy = self.source.policy().filter(|_| !self.withdrawn.has_all());
         self.tunes.want(policy);
         if let (Some(policy), Some(links)) = (self.source.policy(), &self.links) {
             self.splits.want(&desired, links, &policy.split);

@@ -8,16 +8,16 @@ use uc_port::PortError;
 
 use crate::desired::desired;
 use crate::guests::Guests;
-use crate::hold::Hold;
 use crate::links::Link;
 use crate::source::has_guests_names;
+use crate::withdrawn::Withdrawn;
 
 /// The ports that a new policy is compared with.
 pub struct Judge<'a> {
     /// The host's interfaces; `None`: not known yet.
     pub links: Option<&'a [Link]>,
     /// Ports held by an operator: the policy does not detach them.
-    pub hold: &'a Hold,
+    pub withdrawn: &'a Withdrawn,
     /// Returns the names of guests.
     pub guests: &'a dyn Fn() -> Guests,
     /// Returns the interfaces that have the programs, or why they can't be listed.
@@ -39,7 +39,7 @@ impl Judge<'_> {
             true => (self.guests)(),
             false => Guests::default(),
         };
-        let wanted = desired(policy, links, &guests, self.hold);
+        let wanted = desired(policy, links, &guests, self.withdrawn);
         let attached = (self.attached)().map_err(|error| {
             format!("would detach an unknown number of ports: {error}; it is tried again")
         })?;
@@ -79,7 +79,7 @@ mod tests {
         let text = format!("[[tenant]]\nname = \"a\"\nports = [\"{pattern}\"]\n");
         let judge = Judge {
             links: Some(&links(names)),
-            hold: &Hold::read(&folder.path().join("agent.sock")).unwrap(),
+            withdrawn: &Withdrawn::read(&folder.path().join("agent.sock")).unwrap(),
             guests: &Guests::default,
             attached: &|| Ok(attached.iter().copied().collect()),
             at_most,
@@ -95,7 +95,7 @@ mod tests {
         let text = "[[tenant]]\nname = \"a\"\nports = [\"v*\"]\n";
         let judge = Judge {
             links: Some(&links(&["v1"])),
-            hold: &Hold::read(&folder.path().join("agent.sock")).unwrap(),
+            withdrawn: &Withdrawn::read(&folder.path().join("agent.sock")).unwrap(),
             guests: &Guests::default,
             attached: &|| Err(PortError::TooManyPorts),
             at_most: 0.5,

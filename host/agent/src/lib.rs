@@ -8,7 +8,7 @@
 //!   signals, and `control.rs` (the operator, through a socket for root alone) with `wish.rs`;
 //!   `bounded.rs`: limits on the connections of clients.
 //! - `source.rs`: the policy in force; `judge.rs`: policies to be confirmed; `kept.rs`: a fleet's last one on disk; `guests.rs`: names
-//!   that libvirt and CNI give to the guest behind an interface; `hold.rs`: ports held by an
+//!   that libvirt and CNI give to the guest behind an interface; `withdrawn.rs`: ports detached by an
 //!   operator.
 //! - `rollout.rs`: a fleet's policy is tried on canaries first; `verdicts.rs`: what they say of it, in
 //!   etcd.
@@ -36,7 +36,6 @@ mod event;
 mod faults;
 mod file;
 mod guests;
-mod hold;
 mod judge;
 mod kept;
 mod links;
@@ -60,6 +59,7 @@ mod tunes;
 mod verdicts;
 mod watches;
 mod wish;
+mod withdrawn;
 
 pub use confined::{Part, confined};
 pub use run::run;

@@ -8,7 +8,7 @@ use uc_client::state::PortState;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Detach these ports, or all if the list is empty, and keep them detached.
-    Hold(Vec<String>),
+    Withdraw(Vec<String>),
     /// Give these ports back to the agent, or all if the list is empty.
     Release(Vec<String>),
     /// Put the policy with this checksum into force, which was refused until an operator confirms it.

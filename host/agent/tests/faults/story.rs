@@ -252,7 +252,7 @@ impl<'a> Story<'a> {
         let ports = agent.state().ports;
         if let Some(port) = self.world.dice.one_of(&ports) {
             self.held.insert(port.name.clone());
-            agent.wish(Wish::Hold(vec![port.name.clone()]));
+            agent.wish(Wish::Withdraw(vec![port.name.clone()]));
             self.withdraw();
         }
     }

@@ -10,8 +10,8 @@ use uc_port::Store;
 use super::policy::Intent;
 use crate::desired::desired;
 use crate::guests::Guests;
-use crate::hold::Hold;
 use crate::links::Link;
+use crate::withdrawn::Withdrawn;
 
 /// Compares the host with the policy.
 pub fn is_as_wanted(world: &mut World, intent: &Intent) -> Result<(), String> {
@@ -81,8 +81,8 @@ fn has_plans(world: &mut World, intent: &Intent) -> Result<(), String> {
         })
         .collect();
     inside(world, || {
-        let hold = Hold::read("/nowhere".as_ref()).map_err(|error| error.to_string())?;
-        let desired = desired(&policy, &links, &Guests::default(), &hold);
+        let withdrawn = Withdrawn::read("/nowhere".as_ref()).map_err(|error| error.to_string())?;
+        let desired = desired(&policy, &links, &Guests::default(), &withdrawn);
         let programs = Store::default().open().map_err(|error| error.to_string())?;
         let programs = programs.ok_or("no programs are pinned")?;
         for (index, port) in &desired {

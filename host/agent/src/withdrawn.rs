@@ -1,4 +1,4 @@
-//! Ports that an operator has detached from the agent (held). The agent must not attach them again,
+//! Ports that an operator has detached from the agent (withdrawn). The agent must not attach them again,
 //! not even after a crash, so their names are stored beside the socket. An agent that was ended in
 //! order manages all ports again at its next start.
 
@@ -10,13 +10,13 @@ use uc_client::state::PortState;
 
 /// Stands for every port, present and future.
 const ALL: &str = "*";
-/// Prefix of a line that names a port given back while all are held; an interface's name has no
+/// Prefix of a line that names a port given back while all are withdrawn; an interface's name has no
 /// slash.
 const BUT: &str = "but/";
 
-/// The ports that are held.
+/// The ports that are withdrawn.
 #[derive(Debug)]
-pub struct Hold {
+pub struct Withdrawn {
     path: PathBuf,
     which: Which,
 }
@@ -29,11 +29,11 @@ enum Which {
     AllBut(BTreeSet<String>),
 }
 
-impl Hold {
+impl Withdrawn {
     /// Reads the names that were stored beside this socket.
     ///
     /// # Errors
-    /// There is a file, but it can't be read, or others may write it: then nobody knows what is held.
+    /// There is a file, but it can't be read, or others may write it: then nobody knows which are withdrawn.
     pub fn read(socket: &Path) -> Result<Self, AgentError> {
         let path = uc_files::beside(socket, "held");
         let text = match uc_files::read(&path) {
@@ -50,19 +50,19 @@ impl Hold {
 
     /// Returns whether an operator has detached the port of this name, so that the agent must not
     /// attach it.
-    pub fn holds(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         match &self.which {
             Which::Only(names) => names.contains(name),
             Which::AllBut(names) => !names.contains(name),
         }
     }
 
-    /// Returns whether every port is held, present and future.
-    pub fn holds_all(&self) -> bool {
+    /// Returns whether every port is withdrawn, present and future.
+    pub fn has_all(&self) -> bool {
         matches!(&self.which, Which::AllBut(free) if free.is_empty())
     }
 
-    /// Returns the names of the held ports; `*` for all.
+    /// Returns the names of the withdrawn ports; `*` for all.
     pub fn names(&self) -> Vec<String> {
         match &self.which {
             Which::Only(names) => names.iter().cloned().collect(),
@@ -70,7 +70,7 @@ impl Hold {
         }
     }
 
-    /// Returns the ports that were given back while all others are held.
+    /// Returns the ports that were given back while all others are withdrawn.
     pub fn given_back(&self) -> Vec<String> {
         match &self.which {
             Which::Only(_) => Vec::new(),
@@ -78,7 +78,7 @@ impl Hold {
         }
     }
 
-    /// Holds these ports too, or all if `names` is empty. Returns those among `ports` that the
+    /// Withdraws these ports too, or all if `names` is empty. Returns those among `ports` that the
     /// request concerns.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Hold {
         let mut wanted = self.which.clone();
         match &mut wanted {
             which if names.is_empty() => *which = Which::AllBut(BTreeSet::new()),
-            Which::Only(held) => held.extend(names.iter().cloned()),
+            Which::Only(names_now) => names_now.extend(names.iter().cloned()),
             Which::AllBut(free) => free.retain(|name| !names.contains(name)),
         }
         let about = about(&names, ports, |port| port.attached);
@@ -111,8 +111,8 @@ impl Hold {
         let mut wanted = self.which.clone();
         match &mut wanted {
             which if names.is_empty() => *which = Which::Only(BTreeSet::new()),
-            Which::Only(held) => held.retain(|name| !names.contains(name)),
-            // Future ports stay held.
+            Which::Only(names_now) => names_now.retain(|name| !names.contains(name)),
+            // Future ports stay withdrawn.
             Which::AllBut(free) => free.extend(names.iter().cloned()),
         }
         let about = about(&names, ports, |port| port.held);
@@ -167,44 +167,47 @@ mod tests {
     }
 
     #[test]
-    fn held_ports_stay_held_after_a_crash_and_not_after_an_orderly_end() {
+    fn withdrawn_ports_stay_so_after_a_crash_and_not_after_an_orderly_end() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent.sock");
-        let mut hold = Hold::read(&socket).unwrap();
-        assert!(!hold.holds("a"));
-        assert_eq!(hold.take(list(&["a"]), &ports()).unwrap(), ["a"]);
-        let mut next = Hold::read(&socket).unwrap();
-        assert!(next.holds("a") && !next.holds("b"));
+        let mut withdrawn = Withdrawn::read(&socket).unwrap();
+        assert!(!withdrawn.has("a"));
+        assert_eq!(withdrawn.take(list(&["a"]), &ports()).unwrap(), ["a"]);
+        let mut next = Withdrawn::read(&socket).unwrap();
+        assert!(next.has("a") && !next.has("b"));
         next.forget();
-        assert!(!Hold::read(&socket).unwrap().holds("a"));
+        assert!(!Withdrawn::read(&socket).unwrap().has("a"));
     }
 
     #[test]
-    fn names_that_cannot_be_read_are_an_error_and_hold_no_fewer_ports() {
+    fn names_that_cannot_be_read_are_an_error_and_withdraw_no_fewer_ports() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent.sock");
         std::fs::create_dir(folder.path().join("agent.sock.held")).unwrap();
-        let error = Hold::read(&socket).unwrap_err().to_string();
+        let error = Withdrawn::read(&socket).unwrap_err().to_string();
         assert!(error.contains("agent.sock.held"), "{error}");
     }
 
     #[test]
-    fn if_all_ports_are_held_one_can_be_given_back_and_future_ones_stay_held() {
+    fn if_all_ports_are_withdrawn_one_can_be_given_back_and_future_ones_stay_so() {
         let folder = tempfile::tempdir().unwrap();
-        let mut hold = Hold::read(&folder.path().join("agent.sock")).unwrap();
-        assert_eq!(hold.take(Vec::new(), &ports()).unwrap(), ["a", "b", "c"]);
-        assert!(hold.holds("a") && hold.holds("of tomorrow"));
-        hold.release(list(&["b"]), &ports()).unwrap();
-        let mut hold = Hold::read(&folder.path().join("agent.sock")).unwrap();
-        assert!(!hold.holds("b") && hold.holds("c") && hold.holds("of tomorrow"));
+        let mut withdrawn = Withdrawn::read(&folder.path().join("agent.sock")).unwrap();
         assert_eq!(
-            (hold.names(), hold.given_back()),
+            withdrawn.take(Vec::new(), &ports()).unwrap(),
+            ["a", "b", "c"]
+        );
+        assert!(withdrawn.has("a") && withdrawn.has("of tomorrow"));
+        withdrawn.release(list(&["b"]), &ports()).unwrap();
+        let mut withdrawn = Withdrawn::read(&folder.path().join("agent.sock")).unwrap();
+        assert!(!withdrawn.has("b") && withdrawn.has("c") && withdrawn.has("of tomorrow"));
+        assert_eq!(
+            (withdrawn.names(), withdrawn.given_back()),
             (list(&["*"]), list(&["b"]))
         );
-        hold.take(list(&["b"]), &ports()).unwrap();
-        assert!(hold.holds("b") && hold.given_back().is_empty());
-        hold.release(Vec::new(), &ports()).unwrap();
-        assert!(!hold.holds("of tomorrow"));
-        assert_eq!(hold.names(), list(&[]));
+        withdrawn.take(list(&["b"]), &ports()).unwrap();
+        assert!(withdrawn.has("b") && withdrawn.given_back().is_empty());
+        withdrawn.release(Vec::new(), &ports()).unwrap();
+        assert!(!withdrawn.has("of tomorrow"));
+        assert_eq!(withdrawn.names(), list(&[]));
     }
 }
