@@ -4,7 +4,7 @@
 //!
 //! Not here: HTTP (hyper and axum parse it), and netlink's answers (rtnetlink does).
 
-use uc_agent::names::{self, Kind};
+use uc_agent::guest_names::{self, Kind};
 use uc_experiment::Experiment;
 use uc_guest::coupling::wire::Frame;
 use uc_policy::{Policy, PolicyError};
@@ -83,7 +83,7 @@ fn guest(kind: Kind, text: &str) {
         Kind::Domain => "libvirt:",
         Kind::Attachment => "cni:",
     };
-    if let Some((name, _)) = names::read(kind, text) {
+    if let Some((name, _)) = guest_names::read(kind, text) {
         assert!(name.starts_with(prefix), "{name}");
     }
 }

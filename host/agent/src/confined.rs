@@ -2,7 +2,7 @@
 
 use uc_client::AgentError;
 
-use crate::{metrics, names};
+use crate::{guest_names, metrics};
 
 /// A part of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub fn confined(part: Part) -> Result<(), AgentError> {
     uc_service::confine::enter().map_err(failed)?;
     let parent = uc_service::confine::parent().map_err(failed)?;
     match part {
-        Part::Names => names::serve(parent),
+        Part::Names => guest_names::serve(parent),
         Part::Metrics => metrics::serve(parent),
     }
     .map_err(failed)

@@ -27,7 +27,7 @@ use uc_client::{AgentError, AgentState, Confirmation, Done, Ports, Refusal};
 use crate::bounded::{Limited, Places, wait_after};
 use crate::event::Event;
 use crate::publish::Shared;
-use crate::wish::Wish;
+use crate::request::Request;
 
 /// Maximum duration of a connection, longer than any change takes.
 const LASTS_MOST: Duration = Duration::from_secs(120);
@@ -65,28 +65,28 @@ async fn status(State(shared): State<Shared>) -> Json<AgentState> {
 }
 
 async fn hold(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
-    wish(&shared, Wish::Withdraw(named(ports.0)?)).await
+    wish(&shared, Request::Withdraw(named(ports.0)?)).await
 }
 
 async fn release(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
-    wish(&shared, Wish::Release(named(ports.0)?)).await
+    wish(&shared, Request::Release(named(ports.0)?)).await
 }
 
 async fn confirm(
     State(shared): State<Shared>,
     policy: Json<Confirmation>,
 ) -> Result<Json<Done>, Refused> {
-    wish(&shared, Wish::Confirm(policy.0.policy)).await
+    wish(&shared, Request::Confirm(policy.0.policy)).await
 }
 
 async fn reload(State(shared): State<Shared>) -> Result<Json<Done>, Refused> {
-    wish(&shared, Wish::Reload).await
+    wish(&shared, Request::Reload).await
 }
 
-async fn wish(shared: &Shared, wish: Wish) -> Result<Json<Done>, Refused> {
+async fn wish(shared: &Shared, wish: Request) -> Result<Json<Done>, Refused> {
     let refused = |code, error: String| (code, Json(Refusal { error }));
     let (answer, answered) = oneshot::channel();
-    if !shared.tell(Event::Wish(wish, answer)) {
+    if !shared.tell(Event::Request(wish, answer)) {
         let error = "the agent is ending".to_owned();
         return Err(refused(StatusCode::SERVICE_UNAVAILABLE, error));
     }

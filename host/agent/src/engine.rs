@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 use uc_client::state::unix_s;
 use uc_client::{AgentError, AgentState};
 
-use crate::account;
 use crate::at_ports::PortCommand;
+use crate::confirm::Judge;
 use crate::desired::{Wanted, desired};
 use crate::etcd;
 use crate::event::Event;
 use crate::guests::{Guests, Known};
-use crate::judge::Judge;
 use crate::links::Link;
 use crate::notify::Notify;
 use crate::ports::Ports;
 use crate::publish::Shared;
+use crate::record;
+use crate::request::{Reply, Request, Waiting};
 use crate::rollout::{Rollout, steps};
 use crate::settings::Settings;
 use crate::source::{Reader, Source};
 use crate::splits::Splits;
 use crate::tunes::Tunes;
 use crate::watches::Watches;
-use crate::wish::{Reply, Waiting, Wish};
 use crate::withdrawn::Withdrawn;
 
 /// Interval of comparisons without an event, which find for instance a filter that was removed by
@@ -269,7 +269,7 @@ impl Engine {
                     self.dirty |= self.with_source(Source::judge_again);
                 }
             }
-            Event::Wish(wish, reply) => self.hear_wish(wish, reply),
+            Event::Request(wish, reply) => self.hear_wish(wish, reply),
             Event::Stop => return true,
         }
         false
@@ -301,11 +301,11 @@ impl Engine {
         }
     }
 
-    fn hear_wish(&mut self, wish: Wish, reply: Reply) {
+    fn hear_wish(&mut self, wish: Request, reply: Reply) {
         let known = |name: &String| self.state.ports.iter().any(|port| port.name == *name);
-        let is_all = |wish: &Wish| matches!(wish, Wish::Withdraw(names) if names.is_empty());
+        let is_all = |wish: &Request| matches!(wish, Request::Withdraw(names) if names.is_empty());
         let names = match wish {
-            Wish::Reload => {
+            Request::Reload => {
                 self.read_file(true);
                 let refused =
                     (!self.state.reload.accepted).then(|| self.state.reload.errors.join("; "));
@@ -313,7 +313,7 @@ impl Engine {
                 let _gone = reply.send(refused.map_or(Ok(Vec::new()), Err));
                 return;
             }
-            Wish::Confirm(hash) => {
+            Request::Confirm(hash) => {
                 let confirmed =
                     self.with_source(|source, state, reader| source.confirm(&hash, state, reader));
                 self.dirty |= confirmed.is_ok();
@@ -327,15 +327,15 @@ impl Engine {
                 let _gone = reply.send(Err(text.to_owned()));
                 return;
             }
-            Wish::Withdraw(names) | Wish::Release(names) if !names.iter().all(known) => {
+            Request::Withdraw(names) | Request::Release(names) if !names.iter().all(known) => {
                 let unknown = names.iter().find(|name| !known(name));
                 let name = unknown.map_or("", String::as_str);
                 let text = format!("'{name}' is not a port of the policy; `uc status` lists those");
                 let _gone = reply.send(Err(text));
                 return;
             }
-            Wish::Withdraw(names) => self.withdrawn.take(names, &self.state.ports),
-            Wish::Release(names) => self.withdrawn.release(names, &self.state.ports),
+            Request::Withdraw(names) => self.withdrawn.take(names, &self.state.ports),
+            Request::Release(names) => self.withdrawn.release(names, &self.state.ports),
         };
         match names {
             Ok(names) => {
@@ -377,14 +377,14 @@ impl Engine {
         match self.ports.reconcile(&desired) {
             Ok(outcome) => {
                 failed |= !outcome.errors.is_empty() || outcome.error.is_some();
-                account::take_in(&mut self.state, &desired, &outcome, &self.withdrawn);
+                record::take_in(&mut self.state, &desired, &outcome, &self.withdrawn);
                 if outcome.error.is_none() {
                     self.say_in_force(outcome.plan);
                 }
             }
             Err(error) => {
                 failed = true;
-                account::take_failure(&mut self.state, &desired, &error, &self.withdrawn);
+                record::take_failure(&mut self.state, &desired, &error, &self.withdrawn);
             }
         }
         self.watches.want(&desired);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use uc_client::state::Verdict;
 
 use crate::etcd::Heard;
-use crate::wish::{Reply, Wish};
+use crate::request::{Reply, Request};
 
 /// An event for the engine.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub enum Event {
     /// What the fleet's canaries have said of its policies, by host.
     Verdicts(BTreeMap<String, Vec<Verdict>>),
     /// A request of an operator; the reply names the ports that changed.
-    Wish(Wish, Reply),
+    Request(Request, Reply),
     /// A request to read the policy again, even if it is unchanged.
     Reload,
     /// A request to end; ports stay attached.

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 
+use crate::guest_names::{FILE_MAX_BYTES, Kind, Named, Parser};
 use crate::links::Link;
-use crate::names::{FILE_MAX_BYTES, Kind, Named, Parser};
 
 /// Folder in which libvirt's QEMU driver stores the state of running domains.
 const LIBVIRT: &str = "/run/libvirt/qemu";
@@ -215,7 +215,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
 
     /// Reads the names, and parses them in this process.
     fn read(places: &Places) -> Guests {
-        let parse = |kind, file| Ok(crate::names::parse(kind, file));
+        let parse = |kind, file| Ok(crate::guest_names::parse(kind, file));
         Guests::read(places, soon(), &parse).unwrap()
     }
 
@@ -293,7 +293,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
         fs::write(places.libvirt.join("web.xml"), DOMAIN).unwrap();
         let parse = |_, _| Err(io::ErrorKind::OutOfMemory.into());
         assert!(Guests::read(&places, soon(), &parse).is_err());
-        let parse = |kind, file| Ok(crate::names::parse(kind, file));
+        let parse = |kind, file| Ok(crate::guest_names::parse(kind, file));
         let late = Guests::read(&places, Instant::now(), &parse);
         assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(Guests::read(&places, soon(), &parse).is_ok());

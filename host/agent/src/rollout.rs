@@ -20,7 +20,7 @@ use uc_client::AgentError;
 use uc_client::state::{CanaryStage, CanaryState, Verdict};
 use uc_policy::Canary;
 
-use crate::kept::Kept;
+use crate::stored_policy::Kept;
 pub use memory::Next;
 use memory::{Base, Memory};
 pub use tally::Tally;

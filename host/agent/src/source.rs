@@ -13,10 +13,10 @@ use uc_client::{AgentError, AgentState};
 use uc_policy::Policy;
 
 use crate::etcd::Heard;
-use crate::kept::Kept;
 use crate::notify::Notify;
 use crate::reload::{accept, faults, refuse, rule_lines};
 use crate::rollout::Halt;
+use crate::stored_policy::Kept;
 use valid::Origin;
 pub use valid::Valid;
 

@@ -12,7 +12,7 @@ use uc_client::state::Verdict;
 use uc_files::FileError;
 
 use super::Tally;
-use crate::kept::{KEPT_MAX_BYTES, Kept};
+use crate::stored_policy::{KEPT_MAX_BYTES, Kept};
 
 /// Number of policies that a canary remembers having tried.
 const SAID_MAX: usize = 8;

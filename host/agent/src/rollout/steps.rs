@@ -8,9 +8,9 @@ use uc_client::AgentState;
 use uc_client::state::CanaryState;
 
 use super::{Halt, Next, Rollout};
-use crate::kept::Kept;
 use crate::ports::Ports;
 use crate::source::{Source, Valid};
+use crate::stored_policy::Kept;
 
 /// Checks that it is this host's turn to follow a fleet's policy; `in_force`: the checksum of the one in
 /// force.

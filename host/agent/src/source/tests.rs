@@ -1,5 +1,5 @@
 use super::*;
-use crate::kept::hash_of;
+use crate::stored_policy::hash_of;
 
 const GOOD: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n";
 const BAD: &str = "[[tenant]]\nnmae = \"acme\"\n";

@@ -3,7 +3,7 @@
 use uc_client::state::PolicySource;
 use uc_policy::Policy;
 
-use crate::kept::hash_of;
+use crate::stored_policy::hash_of;
 
 /// A valid policy.
 #[derive(Clone, Debug)]

@@ -16,10 +16,10 @@ use crate::event::Event;
 use crate::guests::Places;
 use crate::links::Link;
 use crate::publish::Shared;
+use crate::request::Request;
 use crate::run::claim;
 use crate::settings::{Options, Settings};
 use crate::source::Source;
-use crate::wish::Wish;
 
 /// Path of the policy file.
 pub const CONFIG: &str = "/etc/undercurrent.toml";
@@ -82,9 +82,9 @@ impl Agent {
     }
 
     /// Tells the process of an operator's request.
-    pub fn wish(&self, wish: Wish) {
+    pub fn wish(&self, wish: Request) {
         let (reply, _unheard) = oneshot::channel();
-        self.tell(Event::Wish(wish, reply));
+        self.tell(Event::Request(wish, reply));
     }
 
     /// Returns the checksum of a policy that waits for the operator's confirmation.

@@ -13,7 +13,7 @@ use super::trials::Trials;
 use super::wanted::is_as_wanted;
 use crate::etcd::Heard;
 use crate::event::Event;
-use crate::wish::Wish;
+use crate::request::Request;
 
 /// Maximum number of turns until the host is as the policy wants it, without mishaps. A policy that it tries
 /// waits until packets were counted under the one before it.
@@ -252,7 +252,7 @@ impl<'a> Story<'a> {
         let ports = agent.state().ports;
         if let Some(port) = self.world.dice.one_of(&ports) {
             self.held.insert(port.name.clone());
-            agent.wish(Wish::Withdraw(vec![port.name.clone()]));
+            agent.wish(Request::Withdraw(vec![port.name.clone()]));
             self.withdraw();
         }
     }
@@ -372,9 +372,9 @@ impl<'a> Story<'a> {
             }
             // the operator gives back all ports, which an agent without a policy refuses
             self.reported_held.clear();
-            agent.wish(Wish::Release(Vec::new()));
+            agent.wish(Request::Release(Vec::new()));
             if let Some(hash) = agent.asks_to_confirm() {
-                agent.wish(Wish::Confirm(hash));
+                agent.wish(Request::Confirm(hash));
             }
         }
         let agent = self.agent.as_ref().ok_or("no agent starts")?;

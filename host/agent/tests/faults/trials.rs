@@ -12,7 +12,7 @@ use uc_faults::{World, inside};
 use uc_policy::Policy;
 
 use super::policy::HOST;
-use crate::kept::Kept;
+use crate::stored_policy::Kept;
 
 /// Folder of the agent's state.
 const FOLDER: &str = "/var/lib/undercurrent";

@@ -6,7 +6,7 @@ use uc_client::state::PortState;
 
 /// An operator's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Request {
     /// Detach these ports, or all if the list is empty, and keep them detached.
     Withdraw(Vec<String>),
     /// Give these ports back to the agent, or all if the list is empty.
