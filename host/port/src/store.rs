@@ -22,7 +22,6 @@ use uc_files::wait_for_lock;
 use crate::attach::{AttachVia, Link, clsact_filters, detach_clsact};
 use crate::direction::Direction;
 use crate::error::PortError;
-use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
 use crate::object::{ProgramObject, check_plan_laws};
@@ -30,6 +29,7 @@ use crate::order::Order;
 use crate::plans::check_plan;
 use crate::ports::PORTS_MAX;
 use crate::programs::Programs;
+use crate::rcu::Expedited;
 use uc_core::LawRow;
 use uc_law::PortPlan;
 

@@ -12,13 +12,13 @@ use uc_core::{Law, LawRow};
 
 use crate::direction::Direction;
 use crate::error::PortError;
+use crate::leftovers::unless_missing;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::object::ProgramObject;
 use crate::programs::{Code, LAWS, Programs, is_own_layout, laws_in};
 use crate::refusal::silence_libbpf;
 use crate::store::Store;
-use crate::tidy::unless_missing;
 
 /// The pins of one version of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]

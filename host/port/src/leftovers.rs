@@ -9,10 +9,10 @@ use std::io;
 use crate::attach::{clsact_filters, detach_clsact};
 use crate::direction::Direction;
 use crate::error::PortError;
-use crate::expedite::Expedited;
 use crate::interfaces::interfaces;
 use crate::links::{PinnedLink, Whereabouts};
 use crate::programs::Programs;
+use crate::rcu::Expedited;
 use crate::store::{Attached, Store};
 
 impl Store {
