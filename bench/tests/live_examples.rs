@@ -20,7 +20,7 @@ const AXIS: &str = "[[sweep]]\nname = \"guests\"\n\
      set = { \"case.only.guests.virtual.count\" = [1, 2, 3, 4, 5] }\n";
 
 fn experiment() -> TempDir {
-    folder_with(&format!("{}{AXIS}", TINY))
+    folder_with(&format!("{TINY}{AXIS}"))
 }
 
 fn example(name: &str) -> PathBuf {
