@@ -23,7 +23,7 @@ pub struct Merge {
     /// Folders that `uc-bench run --shard` or an interrupted `uc-bench run` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// The laws of the runs, if their folder is elsewhere than `uc-bench run --laws` was told
+    /// Folder of the laws of the runs, if it has moved since `uc-bench run --laws DIR`
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
     /// Number of concurrent further runs [default: as for `uc-bench run`]

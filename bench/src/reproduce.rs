@@ -46,26 +46,27 @@ pub struct Reproduce {
     /// Names of experiments, such as vcc/fig11, or of records in `results/`; `verify`: the theorems
     #[arg(required_unless_present_any = ["all", "docs"], conflicts_with_all = ["all", "docs"])]
     id: Vec<String>,
-    /// All experiments that the backend may run
+    /// Reproduce every experiment that the backend may run
     #[arg(long)]
     all: bool,
     /// Run nothing: compare the documents and the page results/README.md with the records; with
     /// --accept, write them
     #[arg(long, conflicts_with = "all")]
     docs: bool,
-    /// Backend
+    /// Backend: simulator, real kernels in network namespaces, or virtual machines
     #[arg(long, value_enum, default_value = "sim")]
     on: On,
-    /// Write the records
+    /// Write the new values into the records of `results/`
     #[arg(long)]
     accept: bool,
-    /// Change one key of the experiment, for a record of its own; may be repeated
+    /// Change one key of the experiment, and store the variant as a record of its own, named by
+    /// --as; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "name")]
     set: Vec<String>,
     /// Name of the record of the experiment with --set; later commands need only this name
     #[arg(long = "as", value_name = "NAME", requires = "set")]
     name: Option<String>,
-    /// Begin no run after so many minutes
+    /// Begin no run after this many minutes
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
     /// Number of concurrent runs [default: sim one per core, live 4, vm 1]

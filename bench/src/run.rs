@@ -34,7 +34,8 @@ pub struct Run {
     /// Seed of the first repetition; the others count up from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Repetitions of every case, instead of the file's `repeat`; no more where undecided
+    /// Number of repetitions of every case, instead of the file's `repeat`; no further ones for
+    /// undecided expectations
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
     /// Change one key of the file, for example `--set network.rate=100Mbit`; may be repeated

@@ -25,10 +25,10 @@ use uc_verify::{compare, lift, matrix, rounds, trace};
 /// The same seed gives the same answer, whatever --jobs is.
 #[derive(Args)]
 pub struct Verify {
-    /// The network's law f
+    /// The network's law f: the congestion control that the guest's packets must follow
     #[arg(long, value_enum, default_value = "ecn")]
     law: LawName,
-    /// The guest's TCP g
+    /// The guest's TCP g: the congestion control that runs under the core
     #[arg(long, value_enum, default_value = "newreno")]
     guest: GuestName,
     /// Number of random cases, of about 1,300 events each; with --lift, flows for each assumption;

@@ -37,7 +37,8 @@ pub struct Agent {
     /// its laws
     #[arg(long, value_name = "DIR")]
     pub(super) laws: Option<PathBuf>,
-    /// Run this part of the agent that is at the other end of standard input, without rights
+    /// Run this part of the agent without capabilities, for the agent at the other end of standard
+    /// input
     #[arg(long, hide = true)]
     pub(super) confined: Option<Part>,
 }

@@ -25,8 +25,8 @@ pub struct Check {
     /// The policy: an undercurrent.toml
     #[arg(required_unless_present = "schema", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Print what the policy means for the port of that name; repeat it for other names of the same
-    /// port
+    /// Print what the policy means for the port with this interface name; give the port's
+    /// alternative names by repeating the option
     #[arg(long, value_name = "NAME")]
     port: Vec<String>,
     /// The file is a fleet's policy, as stored in etcd

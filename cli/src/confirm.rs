@@ -13,10 +13,10 @@ use crate::agent;
 /// and the one before stays in force. `uc status` names such a policy's checksum.
 #[derive(Args)]
 pub struct Confirm {
-    /// The policy's checksum
+    /// Checksum of the refused policy, as `uc status` prints it
     #[arg(value_name = "CHECKSUM")]
     policy: String,
-    /// The agent's socket, instead of this host's
+    /// Socket of the agent to ask, instead of the default path
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }

@@ -65,7 +65,8 @@ pub struct Couple {
     /// Print JSON objects, one per line
     #[arg(long)]
     json: bool,
-    /// Couple without rights, and have the process at the other end of standard input open the sockets
+    /// Couple without capabilities; the process at the other end of standard input opens the
+    /// sockets
     #[arg(long, hide = true)]
     confined: bool,
 }
@@ -79,11 +80,11 @@ pub struct GuestCouple {
     /// The virtio-serial port or socket whose other end is `uc couple`
     #[arg(long, value_name = "PATH", default_value = "/dev/virtio-ports/uc.ccc")]
     channel: PathBuf,
-    /// Only the groups of this network namespace (`load ctrltcp --apart`): a name of `ip netns`, a
-    /// process id, or a path
+    /// Couple only the groups of this network namespace (after `uc guest load ctrltcp --apart`): a
+    /// name of `ip netns`, a process id, or a path
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
-    /// The name that was given to `load ctrltcp`
+    /// The --name that was given to `uc guest load ctrltcp`
     #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
     name: String,
 }

@@ -19,7 +19,8 @@ pub struct CouplingOptions {
     /// host
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128))]
     prefix6: Option<u8>,
-    /// Give each network namespace groups of its own, instead of making it a guest of common groups
+    /// Give each network namespace groups of its own; by default connections of all namespaces to
+    /// one remote prefix form one group, of which each namespace is a guest
     #[arg(long)]
     apart: bool,
     /// Aggressiveness of a group of n: 0, the default, like one TCP; 100 like n TCPs
@@ -62,7 +63,8 @@ impl CouplingOptions {
 /// Existing connections follow at their next ACK. The default weight and priority is 1.
 #[derive(Args)]
 pub struct Priority {
-    /// 1 to 255; twice the number is twice the share
+    /// The weight of the namespace, or with --port the priority of the flows, 1 to 255; twice the
+    /// number is twice the share
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     priority: u8,
     /// Set the priority of flows with this TCP port at either end, instead of the namespace's
@@ -73,7 +75,7 @@ pub struct Priority {
     /// one
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
-    /// The name that was given to `load ctrltcp`
+    /// The --name that was given to `uc guest load ctrltcp`
     #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
     name: String,
 }

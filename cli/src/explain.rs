@@ -36,7 +36,8 @@ pub struct Explain {
     /// Print further events until the flow is gone or Ctrl-C
     #[arg(long)]
     follow: bool,
-    /// The agent's socket, instead of this host's; the agent knows the line of a rule
+    /// Socket of the agent to ask, instead of the default path; the agent knows the line of the
+    /// flow's rule in the policy file
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print one JSON object; with --follow, one line per event

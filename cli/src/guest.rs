@@ -60,7 +60,7 @@ enum ControlName {
 /// Show what is loaded, and the groups that share windows.
 #[derive(Args)]
 struct List {
-    /// Print one JSON object
+    /// Print the list as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -69,10 +69,10 @@ struct List {
 /// their congestion control.
 #[derive(Args)]
 struct Unload {
-    /// The names that were loaded
+    /// Names under which `uc guest load` registered congestion controls, or `pvtcp`
     #[arg(required_unless_present = "all", value_name = "NAME")]
     names: Vec<String>,
-    /// Everything that was loaded
+    /// Unload everything that `uc guest load` loaded
     #[arg(long, conflicts_with = "names")]
     all: bool,
 }

@@ -27,7 +27,7 @@ enum Command {
 /// The command needs clang. Exit status 1: clang or the kernel refuses the laws.
 #[derive(Args)]
 pub struct Build {
-    /// Folder of the laws
+    /// Folder with the laws' C headers, more/table.h and more/law.h
     #[arg(value_name = "DIR")]
     pub(super) folder: PathBuf,
     /// Folder for what is made, instead of DIR

@@ -18,7 +18,8 @@ pub struct LeastTimeoutOptions {
     /// Seconds for which the minimum RTO stays raised after a stall; 10 by default
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     hold: Option<u16>,
-    /// Only for connections of this control group and those below it, not of the whole machine
+    /// Apply only to connections of this control group and the groups below it, instead of the
+    /// whole machine
     #[arg(long, value_name = "FOLDER")]
     cgroup: Option<PathBuf>,
 }

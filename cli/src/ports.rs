@@ -30,7 +30,7 @@ const FLOWS_MAX_LIMIT: i64 = 1 << 24;
 /// as its policy says; options are then refused.
 #[derive(Args)]
 pub struct Attach {
-    /// Interfaces of this host
+    /// Interfaces on the host's side of guests, such as tap0 or veth1
     #[arg(required = true, value_name = "PORT")]
     ports: Vec<String>,
     /// The congestion control law that the network sees
@@ -54,10 +54,10 @@ pub struct Attach {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_FLOWS_MAX,
           value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX_LIMIT))]
     flows_max: u32,
-    /// Mechanism of attaching
+    /// How to attach the programs
     #[arg(long, value_enum, default_value = "auto")]
     via: Via,
-    /// Position among the programs that others attach to the port
+    /// Position of the programs among those that other software attaches to the port
     #[arg(long, value_enum, default_value = "before")]
     order: Order,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub struct Attach {
     coupled: CoupledArguments,
 }
 
-/// How programs are put on a port.
+/// How programs are attached to a port.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Via {
     /// TCX if the kernel has it (6.6 and later), otherwise clsact
@@ -77,12 +77,12 @@ pub enum Via {
     Clsact,
 }
 
-/// Where a port's programs run among those of others.
+/// Position of a port's programs among those that other software attaches.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// Before others, which can then hide no packet from ours
+    /// Before other programs, which then cannot hide packets from Undercurrent
     Before,
-    /// After others: ours see what those let through
+    /// After other programs: Undercurrent sees only packets that these let through
     After,
 }
 
@@ -154,10 +154,10 @@ pub fn distinct(names: Vec<String>) -> Vec<String> {
 /// Detach the programs from these ports. Every connection lives on.
 #[derive(Args)]
 pub struct Detach {
-    /// Interfaces of this host
+    /// Interfaces on the host's side of guests, such as tap0 or veth1
     #[arg(required_unless_present = "all", value_name = "PORT")]
     ports: Vec<String>,
-    /// Every attached port, including those whose interface is gone
+    /// Detach every port, including those whose interface is gone
     #[arg(long, conflicts_with = "ports")]
     all: bool,
 }

@@ -32,29 +32,30 @@ pub struct Split {
     /// without it the host's default
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
-    /// Ask the far end for Multipath TCP. `ip mptcp endpoint` names the addresses of further uplinks; a
-    /// far end without it gets TCP
+    /// Offer the far end Multipath TCP; a far end without it gets plain TCP. Add the addresses of
+    /// further uplinks by `ip mptcp endpoint`
     #[arg(long)]
     mptcp: bool,
-    /// Split connections, too, that others open to the guests; towards these far ends it is always TCP
+    /// Also split connections that far ends open to the guests; the host speaks plain TCP to these
+    /// far ends, never Multipath TCP
     #[arg(long)]
     inbound: bool,
-    /// TCP ports to which the connections are opened that are split, as 80,8000-8999; without it all
+    /// Split only connections to these TCP ports, such as 80,8000-8999; without the option all
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     tcp_ports: Vec<PortRange>,
-    /// Maximum number of connections at once; more are reset. Each takes two descriptors; without it as many
-    /// as their limit allows, 65,536 at most
+    /// Maximum number of split connections at once; further ones are reset. Each takes two
+    /// descriptors; without the option as many as the limit of descriptors allows, 65,536 at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     connections_max: Option<u32>,
-    /// Maximum number of connections of one guest at once: of an IPv4 address, or an IPv6 prefix of 64 bits;
-    /// without it half of all
+    /// Maximum number of split connections of one guest at once: of an IPv4 address, or an IPv6
+    /// prefix of 64 bits; without the option half of --connections-max
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     guest_max: Option<u32>,
-    /// Number of threads that move bytes; without it one for each processor
+    /// Number of threads that move bytes; without the option one for each processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// When stopped, let new connections pass unsplit and wait so long for the split ones to end; a
-    /// second signal ends the wait
+    /// When stopped, let new connections pass unsplit and wait up to this many seconds for the
+    /// split ones to end; a second signal ends the wait
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     drain: u32,
     /// Print what the running command splits here, and do nothing else
@@ -63,8 +64,8 @@ pub struct Split {
     /// Remove what a killed command left of its table and route, and do nothing else
     #[arg(long, conflicts_with = "ports")]
     clean: bool,
-    /// Read what is split as JSON from standard input, and again from each further line, until its end: how an
-    /// agent starts this
+    /// Read what is split as JSON from a line of standard input, and again from each further line,
+    /// until its end. The agent starts the command with this option
     #[arg(long, hide = true, conflicts_with_all = ["ports", "clean", "status", "drain"])]
     settings_on_stdin: bool,
     /// Print the status as a JSON object; of a command that runs, one at its start and one at its end

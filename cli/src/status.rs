@@ -23,10 +23,10 @@ use report::{PortLine, Report};
 /// direction only; or there is neither an agent nor an attached port.
 #[derive(Args)]
 pub struct Status {
-    /// The agent's socket, instead of this host's
+    /// Socket of the agent to ask, instead of the default path
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Print one JSON object
+    /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
     /// Check only that the agent is alive, whatever is in force: for liveness probes

@@ -22,7 +22,7 @@ pub struct Top {
     /// Show only matching flows, as in `uc flows`
     #[arg(long, value_name = "CONDITIONS")]
     pub(super) filter: Vec<Filter>,
-    /// The agent's socket, instead of this host's
+    /// Socket of the agent to ask, instead of the default path
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
     /// Write each sample into this new file, one line of JSON each; without a terminal nothing is

@@ -24,11 +24,11 @@ pub struct Tune {
     /// Folder of the control group
     #[arg(required_unless_present = "status", conflicts_with = "status")]
     cgroup: Option<PathBuf>,
-    /// Congestion control, one of the sysctl net.ipv4.tcp_available_congestion_control, also if the
-    /// container itself may not choose it
+    /// Congestion control, one that sysctl net.ipv4.tcp_available_congestion_control lists, even if
+    /// the container itself may not choose it
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
-    /// Congestion window at the start, in segments
+    /// Initial congestion window, in segments
     #[arg(long, value_name = "SEGMENTS",
           value_parser = clap::value_parser!(u32).range(1..=INITIAL_WINDOW_MOST))]
     initial_window: Option<u32>,

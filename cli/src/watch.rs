@@ -25,26 +25,27 @@ pub struct Watch {
     /// Interfaces of this host: the host's sides of guests' interfaces
     #[arg(required_unless_present = "make_key", value_name = "PORT")]
     ports: Vec<String>,
-    /// Addresses of hosts' guests that are watched too, as 10.0.0.0/8; probes go nowhere else
+    /// Prefix of guests on other hosts that run `uc watch` too, such as 10.0.0.0/8; probes go only
+    /// to these addresses
     #[arg(
         long = "peer",
         required_unless_present = "make_key",
         value_name = "PREFIX"
     )]
     peers: Vec<Prefix>,
-    /// The file with the key that all these hosts have
+    /// File with the key of the probes, the same on every host that runs `uc watch`
     #[arg(long, required_unless_present = "make_key", value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Make such a file, and do nothing else
+    /// Write a new random key to this file, and do nothing else
     #[arg(long, value_name = "FILE", exclusive = true)]
     make_key: Option<PathBuf>,
-    /// Which end of a connection sends the data whose start is watched
+    /// The end of a connection whose first data is probed for
     #[arg(long, value_enum, default_value = "both")]
     data: DataName,
     #[command(flatten)]
     start: StartOptions,
-    /// The rate at which first windows are given: `auto`, that of the port's uplink; a rate; or
-    /// `none`, at once
+    /// Pace the first windows of flows at a rate: `auto`, the rate of the port's uplink; a rate
+    /// such as 10Gbit; or `none`, no pacing
     #[arg(
         long = "pace",
         value_name = "RATE",
@@ -52,18 +53,19 @@ pub struct Watch {
         help_heading = "The start"
     )]
     turns: Pace,
-    /// Handshakes of one port that are watched in a second; more of them pass
+    /// Maximum number of handshakes of one port per second that are watched; further ones pass
+    /// unwatched
     #[arg(long, value_name = "N", default_value_t = Settings::default().per_second,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     per_second: u32,
-    /// How many of them at once
+    /// Burst of --per-second: maximum number of handshakes that are watched at once
     #[arg(long, value_name = "N", default_value_t = Settings::default().burst,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     at_once: u32,
-    /// How to attach
+    /// How to attach the programs
     #[arg(long, value_enum, default_value = "auto")]
     via: crate::ports::Via,
-    /// Read all settings of the start as JSON from standard input: how an agent starts this
+    /// Read all settings as JSON from standard input; the agent starts the command with this option
     #[arg(long, hide = true, conflicts_with_all = ["data", "turns", "per_second", "at_once"])]
     settings_on_stdin: bool,
     /// At the end, print the counts as one JSON object
@@ -73,11 +75,11 @@ pub struct Watch {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum DataName {
-    /// The one that opens it
+    /// The end that opens the connection
     Client,
-    /// The one that is called
+    /// The end that accepts the connection
     Server,
-    /// Either
+    /// Both ends
     Both,
 }
 

@@ -10,14 +10,15 @@ use uc_words::Bytes;
 const COUPLED: &str = "Law coupled";
 const SHARE: &str = "Shared windows, beside any other law";
 
-/// Each as [`PortCoupling::default`] has it where it is not given.
+/// Options of flows that share windows; an option that is not given has its value in
+/// [`PortCoupling::default`].
 #[derive(Args, Default)]
 pub struct CoupledArguments {
     /// The port's flows share the sum of their windows: W is the weight of one, 1 to 255, or of those
     /// with this TCP port at either end; may be given several times
     #[arg(long, value_name = "[PORT=]W", value_parser = share, help_heading = SHARE)]
     share: Vec<(Option<u16>, u8)>,
-    /// The most that the windows make together, such as 256KiB; else what the law makes of them
+    /// Maximum sum of the windows, such as 256KiB; without the option the sum that the law computes
     #[arg(long, value_name = "SIZE", requires = "share", help_heading = SHARE)]
     share_total: Option<Bytes>,
     /// With --share too: the guest's part of its groups' windows: twice the number is twice the
@@ -25,28 +26,31 @@ pub struct CoupledArguments {
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u8).range(1..),
           help_heading = COUPLED)]
     weight: Option<u8>,
-    /// The part of flows with this TCP port at either end among the guest's own, 1 to 255; may be
-    /// given several times
+    /// Weight of flows with this TCP port at either end among the guest's own flows, 1 to 255; may
+    /// be given several times
     #[arg(long, value_name = "PORT=P", value_parser = priority, help_heading = COUPLED)]
     priority: Vec<(u16, u8)>,
-    /// With --share too: ports of different numbers share nothing: one for each tenant, or for each
-    /// uplink; by --share each port is by itself where it is left out
+    /// Ports share windows only with ports of the same number, such as one number for each tenant
+    /// or uplink. Also with --share; without the option each port of --share is uncoupled from the
+    /// others
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..1 << 31),
           help_heading = COUPLED)]
     group: Option<u32>,
-    /// Bits of an IPv4 remote address that name a group: 32, each remote host; 0, all of them
+    /// Bits of an IPv4 remote address that identify a group: 32: one group per remote host; 0: one
+    /// group for all
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32),
           help_heading = COUPLED)]
     group_prefix4: Option<u8>,
-    /// Bits of an IPv6 remote address that name a group: 128, each remote host; 0, all of them
+    /// Bits of an IPv6 remote address that identify a group: 128: one group per remote host; 0: one
+    /// group for all
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128),
           help_heading = COUPLED)]
     group_prefix6: Option<u8>,
-    /// How aggressive a group of n flows is: 0 as one TCP, 100 as n TCPs
+    /// Aggressiveness of a group of n flows: 0 like one TCP, 100 like n TCPs
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100),
           help_heading = COUPLED)]
     group_aggressiveness: Option<u8>,
-    /// Divide the rate, not the window: a longer path makes no smaller share
+    /// Divide the rate, not the window: a longer round trip does not mean a smaller share
     #[arg(long, help_heading = COUPLED)]
     group_by_rate: bool,
 }
