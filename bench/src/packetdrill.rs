@@ -18,7 +18,7 @@ pub struct Packetdrill {
     /// Scripts, and folders in which every `.pkt` file is one
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Whose TCP plays the scripts: the simulator's or this kernel's
+    /// TCP that the scripts test: the simulator's or this kernel's
     #[arg(long, value_enum, default_value = "sim")]
     on: On,
     /// Put the port programs with this law between the host and the script's packets; needs --on

@@ -29,7 +29,7 @@ pub use truth::TruthSummary;
 pub struct Seen {
     /// The ports that are attached.
     pub ports: Vec<PortRow>,
-    /// The flows of these ports.
+    /// The flows of all attached ports.
     pub flows: Vec<FlowRow>,
     /// Law `coupled`: the groups that share windows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -62,7 +62,7 @@ pub struct GroupRow {
     pub group: u32,
     /// The remote addresses' prefix.
     pub remote: String,
-    /// The window that its flows share.
+    /// The window that the group's flows share.
     pub window_bytes: u32,
     /// Flows that reported in this epoch or the last.
     pub flows: u32,
@@ -81,11 +81,11 @@ pub struct GuestRow {
     pub weight: u32,
     /// Flows that reported in this epoch or the last.
     pub flows: u32,
-    /// The guest's part of the window, in bytes.
+    /// The guest's part of the group's window, in bytes.
     pub share_bytes: u64,
 }
 
-/// A reason's packets.
+/// The number of packets with one reason.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketRow {
     /// The reason, as metrics call it.

@@ -36,7 +36,7 @@ pub struct Split {
     /// further uplinks by `ip mptcp endpoint`
     #[arg(long)]
     mptcp: bool,
-    /// Also split connections that far ends open to the guests; the host speaks plain TCP to these
+    /// Split connections that far ends open to the guests, too; the host speaks plain TCP to these
     /// far ends, never Multipath TCP
     #[arg(long)]
     inbound: bool,

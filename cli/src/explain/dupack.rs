@@ -9,9 +9,9 @@ use uc_port::FlowView;
 /// The duplicate ACKs that this host sent for a flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct DupackBy {
-    /// Number of them.
+    /// Number of duplicate ACKs that this host sent the guest.
     pub duplicate_acks: u64,
-    /// Rounds in which they were sent.
+    /// Number of rounds in which duplicate ACKs were sent.
     pub rounds: u64,
 }
 

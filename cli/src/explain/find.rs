@@ -16,7 +16,7 @@ pub enum Found {
     Passed(Vec<(Passed, String)>),
     /// The names of several flows.
     Several(Vec<String>),
-    /// Nothing.
+    /// No flow matches.
     None,
 }
 

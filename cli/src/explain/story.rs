@@ -21,23 +21,24 @@ pub struct Story {
     pub flow: FlowRow,
     /// The law and its parameters.
     pub law: String,
-    /// The plan that is in force for new flows of the port; the flow's own may be an older one.
+    /// Generation of the plan that is in force for new flows of the port; the flow may have begun
+    /// under an older one.
     pub generation: u32,
     /// The place of the flow's rule, if its policy is still in force and an agent answers.
     pub rule_at: Option<RuleAt>,
     /// Whether this host splits the connection.
     pub split: bool,
-    /// How it does.
+    /// How this host splits the connection; `None` if it does not.
     pub split_by: Option<SplitBy>,
-    /// The duplicate ACKs that this host sent its guest.
+    /// Duplicate ACKs that this host sent the guest; `None` if it sent none.
     pub dupack: Option<DupackBy>,
-    /// What this host holds of it.
+    /// Packets of the flow that this host holds; `None` without `uc hold`.
     pub hold: Option<HoldBy>,
     /// What the handshake agreed on.
     pub agreed: AgreedRow,
-    /// What holds the guest back now.
+    /// What limits the guest at this moment.
     pub limit: LimitRow,
-    /// Time since its last segment.
+    /// Time since the flow's last segment, in seconds.
     pub idle_s: f64,
     /// Number of events that the ring has overwritten.
     pub events_forgotten: u16,

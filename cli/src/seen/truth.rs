@@ -23,19 +23,19 @@ pub struct TruthRow {
     pub ratio: Ratios,
 }
 
-/// Quotients of two ends' values; `None` where one lacks the value.
+/// A shadow's values divided by those of the guest's socket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Quotient of the congestion windows.
+    /// Congestion window: shadow ÷ kernel; `None` if one of them is unknown.
     pub cwnd: Option<f64>,
-    /// Quotient of the slow-start thresholds.
+    /// Slow-start threshold: shadow ÷ kernel; `None` if one of them is unknown.
     pub ssthresh: Option<f64>,
-    /// Quotient of the smoothed round-trip times.
+    /// Smoothed round-trip time: shadow ÷ kernel; `None` if one of them is unknown.
     pub srtt: Option<f64>,
 }
 
 impl Ratios {
-    /// Divides one end's values by the other's.
+    /// Divides each value of `dividend` by that of `divisor`; `None` where one of them lacks it.
     pub fn of(dividend: &Values, divisor: &Values) -> Ratios {
         let windows = |a: Option<u64>, b: Option<u64>| ratio(a? as f64, b? as f64);
         let times = |a: Option<u32>, b: Option<u32>| ratio(a?.into(), b?.into());
@@ -51,16 +51,18 @@ fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
     (divisor > 0.0).then(|| dividend / divisor)
 }
 
-/// How far the shadows are from the kernel, over all flows that are shown.
+/// Difference between shadows and guests' sockets, over all flows that are shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TruthSummary {
     /// Flows whose socket was found.
     pub flows: usize,
-    /// Ratios of the congestion windows.
+    /// Distribution of the flows' congestion windows, shadow ÷ kernel; `None` if no flow has both.
     pub cwnd: Option<Spread>,
-    /// Ratios of the slow-start thresholds.
+    /// Distribution of the flows' slow-start thresholds, shadow ÷ kernel; `None` if no flow has
+    /// both.
     pub ssthresh: Option<Spread>,
-    /// Ratios of the smoothed round-trip times.
+    /// Distribution of the flows' smoothed round-trip times, shadow ÷ kernel; `None` if no flow has
+    /// both.
     pub srtt: Option<Spread>,
     /// Ports whose guests' sockets can't be read.
     pub absent: Vec<AbsentRow>,
@@ -73,9 +75,9 @@ pub struct Spread {
     pub flows: usize,
     /// The median; of an even number the greater of the two in the middle.
     pub median: f64,
-    /// The ratio that differs most from 1, by factor: 0.5 as much as 2.
+    /// The ratio that differs most from 1 as a factor: 0.5 and 2 differ equally.
     pub worst: f64,
-    /// Name of the flow that has the worst.
+    /// Name of the flow with the worst ratio.
     pub worst_flow: String,
 }
 

@@ -47,7 +47,7 @@ pub struct PortLine {
     pub rules_in_force: u32,
     /// Laws of the plan's rules, each once, in the order of the rules.
     pub laws: Vec<LawLine>,
-    /// Number of its flows in the table.
+    /// Number of the port's flows in the flow table.
     pub flows: u64,
     /// Flows whose peer has not acknowledged the guest's SYN or SYN-ACK; `flows` counts them, too.
     pub half_open: u64,
