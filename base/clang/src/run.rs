@@ -27,13 +27,13 @@ pub enum ClangError {
          programs that the kernel ended for lack of it), or install another version of clang"
     )]
     NoAnswer {
-        /// How it ended.
+        /// Exit status of the compiler.
         status: ExitStatus,
     },
     /// The compiler refused the source.
     #[error("clang refused {}:\n{messages}", path.display())]
     Refused {
-        /// The source.
+        /// Path of the C source.
         path: PathBuf,
         /// The compiler's messages, one a line.
         messages: String,
@@ -41,7 +41,7 @@ pub enum ClangError {
     /// The linker failed.
     #[error("libbpf could not link {}: {source}", path.display())]
     Link {
-        /// The object.
+        /// Path of the object file that was to be linked.
         path: PathBuf,
         /// The linker's error.
         source: libbpf_rs::Error,

@@ -45,7 +45,7 @@ pub struct Loaded {
     tell_share: TellFn,
     /// `None` in a library without the tables (`shim_law.c`).
     laws: Option<LawsFn>,
-    /// Keeps those above mapped.
+    /// Keeps the library of the function pointers above mapped.
     _library: Arc<Mapped>,
 }
 

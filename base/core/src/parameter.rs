@@ -56,26 +56,26 @@ pub struct Row<Of> {
     of: PhantomData<fn(&mut Of)>,
 }
 
-/// Parameters of a policy that code names, since a rule is about more than one of them, or about
-/// something else besides; each is a key of [`parameters`].
+/// TOML keys of policy parameters that other code refers to, for checks across parameters. Each is
+/// a key of [`parameters`].
 pub mod keys {
-    /// The round-trip time that law `delay` keeps to.
+    /// Key of the target round-trip time of law `delay`.
     pub const TARGET: &str = "target";
-    /// What becomes of guests that negotiate ECN.
+    /// Key of the treatment of guests that negotiate ECN.
     pub const GUEST_ECN: &str = "guest_ecn";
-    /// Segments beyond the advertised window from which data is dropped.
+    /// Key of the number of segments beyond the advertised window from which data is dropped.
     pub const GUARD: &str = "guard";
-    /// Whether no flow may go untranslated.
+    /// Key of strict mode: no flow may go untranslated.
     pub const STRICT: &str = "strict";
-    /// Whether window scaling is removed from SYN and SYN-ACK.
+    /// Key of removing the window scale offer from SYN and SYN-ACK.
     pub const NO_WINDOW_SCALE: &str = "no_window_scale";
-    /// Whether SACK is.
+    /// Key of removing the SACK offer from SYN and SYN-ACK.
     pub const NO_SACK: &str = "no_sack";
-    /// Whether timestamps are.
+    /// Key of removing the timestamps offer from SYN and SYN-ACK.
     pub const NO_TIMESTAMPS: &str = "no_timestamps";
-    /// Whether nothing is written.
+    /// Key of the observing mode, in which no packet is edited.
     pub const OBSERVE: &str = "observe";
-    /// What a port that only observes has no use for.
+    /// Keys that have no effect at an observing port: they only affect edits.
     pub const WRITING: [&str; 6] = [
         GUEST_ECN,
         GUARD,
@@ -84,7 +84,7 @@ pub mod keys {
         NO_SACK,
         NO_TIMESTAMPS,
     ];
-    /// All of these.
+    /// Every key of this module.
     pub const ALL: [&str; 8] = [
         TARGET,
         GUEST_ECN,
@@ -97,19 +97,19 @@ pub mod keys {
     ];
 }
 
-/// Settings of a start that code names; each is a key of [`start_settings`].
+/// TOML keys of start settings that other code refers to. Each is a key of [`start_settings`].
 pub mod start_keys {
-    /// The probes before a flow.
+    /// Key of the number of probes that are sent before a flow starts.
     pub const PROBES: &str = "probes";
-    /// The time within which they leave.
+    /// Key of the time over which the probes of a flow are spread.
     pub const SPAN: &str = "span";
-    /// The rate of turns.
+    /// Key of the rate at which first windows are paced.
     pub const PACE: &str = "pace";
-    /// The longest wait for a turn.
+    /// Key of the maximum time that a first window waits for its pacing slot.
     pub const WAIT: &str = "wait";
-    /// Whether no window is written.
+    /// Key of the observing mode, in which first windows are not written.
     pub const OBSERVE: &str = "observe";
-    /// All of these.
+    /// Every key of this module.
     pub const ALL: [&str; 5] = [PROBES, SPAN, PACE, WAIT, OBSERVE];
 }
 

@@ -5,7 +5,7 @@ use crate::{Flow, Policy, consts, sys};
 
 pub use crate::sys::uc_remote as Remote;
 
-/// What a flow has shown of its remote address.
+/// Evidence about the ECN behaviour of a flow's remote address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// The address agreed to ECN.

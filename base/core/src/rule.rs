@@ -1,4 +1,4 @@
-//! Which flows a rule is about (`core/rule.h`).
+//! Matching of flows by an operator's rules (`core/rule.h`).
 
 mod prefix;
 
@@ -11,16 +11,16 @@ pub use prefix::{Prefix, PrefixError};
 /// How many rules a port may have.
 pub const RULES_MAX: usize = sys::UC_RULES_MAX as usize;
 
-/// Which flows a rule is about: all conditions hold at once.
+/// The flows that a rule applies to: all conditions must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
-    /// Where the guest's end is.
+    /// Prefix of the guest's address.
     pub local: Prefix,
-    /// Where the other end is.
+    /// Prefix of the other end's address.
     pub remote: Prefix,
     /// The guest's TCP port: the first and the last.
     pub local_ports: (u16, u16),
-    /// The other end's.
+    /// The other end's TCP port: the first and the last.
     pub remote_ports: (u16, u16),
     /// DSCP of the SYN, one bit for each.
     pub dscps: u64,
@@ -93,7 +93,7 @@ impl Match {
 pub struct Rule {
     /// The flows that the rule applies to.
     pub matches: Match,
-    /// The policy of these flows.
+    /// The policy of flows that match.
     pub policy: Policy,
     /// Weight of each flow in its port's shared windows; 0: it shares none.
     pub share: u8,

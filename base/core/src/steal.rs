@@ -5,7 +5,7 @@ use crate::sys;
 
 /// What is done about a stall; all zero does nothing.
 pub type Policy = sys::uc_steal_policy;
-/// What one CPU knows of its clock.
+/// The state of one CPU's clock, by which a guest detects that the CPU was taken away.
 pub type Clock = sys::uc_steal_clock;
 /// What is known of one timer.
 pub type Timer = sys::uc_steal_timer;

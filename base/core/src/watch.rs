@@ -14,7 +14,7 @@ pub type Start = sys::uc_watch_flow;
 pub type Bucket = sys::uc_watch_bucket;
 /// A flow's grant at the sending host; all zero: not asked for.
 pub type Grant = sys::uc_watch_grant;
-/// What a sending host knows of the host that gives turns; all zero: nothing.
+/// A sending host's state for the receiving host that grants pacing slots; all zero: none.
 pub type Granter = sys::uc_watch_granter;
 /// What to do with a segment of the receiving guest.
 pub type Answer = sys::uc_watch_answer;

@@ -31,7 +31,7 @@ const PARTS: u32 = 512;
 /// The least time between two parts, so that parts of a vast window do not leave all at once.
 const PART_MIN_NS: u64 = 1_000;
 
-/// What the pacer needs to know of its flow.
+/// The fields of a flow's state that the pacer reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     /// End of all that the guest has sent.

@@ -30,9 +30,9 @@ use crate::{Packet, Segment};
 
 /// The third duplicate ACK indicates a loss (RFC 5681 §3.2).
 const DUPLICATES: u32 = 3;
-/// After so many timeouts without an ACK of new data between them the host gives up.
+/// Maximum number of timeouts in a row without an ACK of new data; then the host gives up.
 const TIMEOUTS_MAX: u32 = 8;
-/// After so long without a segment of either end it gives up as well.
+/// Maximum time without a segment of either end; then the host gives up.
 const SILENCE_NS: u64 = 60_000_000_000;
 
 /// What is under way.

@@ -111,7 +111,7 @@ impl Value {
         Some(Value::Word(place as u64))
     }
 
-    /// Writes the value as files have it, without quotes.
+    /// Formats the value as in a TOML file, without quotes.
     pub fn text<Of>(self, row: &Row<Of>) -> String {
         match self {
             Value::Fraction(fraction) => fraction.to_string(),

@@ -32,7 +32,7 @@ pub enum PrefixError {
     /// The address has host bits: ones beyond the prefix.
     #[error("has host bits set; did you mean `{meant}`?")]
     HostBits {
-        /// The prefix without them.
+        /// The prefix with its host bits cleared.
         meant: Prefix,
     },
 }
