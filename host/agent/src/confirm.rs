@@ -22,7 +22,7 @@ pub struct Judge<'a> {
     pub guests: &'a dyn Fn() -> Guests,
     /// Returns the interfaces that have the programs, or why they can't be listed.
     pub attached: &'a dyn Fn() -> Result<BTreeSet<u32>, PortError>,
-    /// Part of those that a policy may detach.
+    /// Fraction of the attached ports, 0 to 1, that a policy may detach.
     pub at_most: f64,
 }
 

@@ -19,17 +19,17 @@ pub struct Wanted {
     pub matched: String,
     /// Name of the tenant that owns it, if any.
     pub tenant: Option<String>,
-    /// Number of the policy's rules for it.
+    /// Number of the policy's rules that apply to the port.
     pub rules: usize,
-    /// The plan for its programs.
+    /// Plan for the port's programs.
     pub plan: PortPlan,
     /// Settings of watched flow starts; `None`: not watched.
     pub start: Option<uc_watch::Settings>,
-    /// Whether its guest's connections are split.
+    /// Whether connections of the port's guest are split.
     pub split: bool,
-    /// When its guest gets duplicate ACKs of the host; `None`: never.
+    /// When the host sends the port's guest duplicate ACKs; `None`: never.
     pub dupack: Option<uc_policy::Dupack>,
-    /// Which packets of its guest the host holds; `None`: none.
+    /// Packets of the port's guest that the host holds; `None`: none.
     pub hold: Option<uc_policy::Hold>,
     /// Whether an operator holds it: it stays detached.
     pub held: bool,

@@ -15,7 +15,7 @@ pub use client::{Connection, follow, read};
     allow(dead_code, reason = "only a follower hears anything but losses")
 )]
 pub enum Heard {
-    /// The key's value.
+    /// The policy, the value of the key.
     Policy {
         /// A TOML document.
         text: String,
@@ -32,12 +32,12 @@ pub enum Heard {
         /// The revision in which it was written.
         revision: i64,
     },
-    /// The cluster answers.
+    /// The etcd cluster answers.
     Connected {
         /// Newest known revision of the whole store, not of the key.
         revision: i64,
     },
-    /// The cluster does not answer.
+    /// The etcd cluster does not answer.
     Lost {
         /// The reason.
         error: String,

@@ -27,7 +27,7 @@ type Turn<'a> = dyn Fn(&Valid, Option<&str>) -> Result<(), Halt> + 'a;
 type Follow<'a> =
     dyn Fn((&Valid, Option<Kept>, bool), &mut dyn FnMut() -> bool) -> Result<(), String> + 'a;
 
-/// What reading a policy needs of its surroundings.
+/// The functions that the agent calls while it reads a policy.
 pub struct Reader<'a> {
     /// Learns that the service is alive while a policy is read.
     pub notify: &'a Notify,

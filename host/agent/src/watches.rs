@@ -108,7 +108,7 @@ impl Watches {
         }
     }
 
-    /// Ends all of them.
+    /// Ends every `uc watch` process.
     pub fn end(&mut self) {
         for watch in self.watches.values_mut() {
             watch.process.end();

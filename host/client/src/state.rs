@@ -135,7 +135,7 @@ pub struct CanaryState {
     pub hosts: Vec<String>,
     /// What this host does about the policy.
     pub stage: CanaryStage,
-    /// The policy's checksum.
+    /// Checksum of the policy's text.
     pub hash: String,
     /// Why it is not in force here.
     pub why: Option<String>,
@@ -162,7 +162,7 @@ pub enum CanaryStage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// The policy's checksum.
+    /// Checksum of the policy's text.
     pub hash: String,
     /// Why it is worse than the policy before it; `None`: it is good. Must be given: what says
     /// nothing of it must not be read as good.
@@ -173,9 +173,9 @@ pub struct Verdict {
 /// A port that the policy names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortState {
-    /// The interface's index.
+    /// Index of the port's interface.
     pub ifindex: u32,
-    /// The interface's name.
+    /// Name of the port's interface.
     pub name: String,
     /// The name that the policy's pattern matched: that one, an alternative name, or what libvirt
     /// or CNI calls the guest.

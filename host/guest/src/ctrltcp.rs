@@ -85,13 +85,13 @@ pub struct Ctrltcp {
 /// The state of one coupled connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoupledState {
-    /// Whether it is in a group.
+    /// Whether the connection is in a group.
     pub joined: bool,
     /// The window of the group's last answer.
     pub given_bytes: u32,
     /// Priority of the connection within its namespace, 1 to 255.
     pub priority: u8,
-    /// The weight of its network namespace.
+    /// Weight of the connection's network namespace.
     pub weight: u32,
 }
 

@@ -18,7 +18,7 @@ pub enum GuestError {
         /// The operation that failed.
         action: String,
     },
-    /// The kernel does not support such programs.
+    /// The kernel can't load BPF congestion controls.
     #[error(
         "this kernel can't {action} ({source}); it needs CONFIG_BPF_JIT, CONFIG_DEBUG_INFO_BTF and \
          Linux {needed} or newer"
@@ -26,7 +26,7 @@ pub enum GuestError {
     NoKernelSupport {
         /// The operation that failed.
         action: String,
-        /// First kernel version that supports them.
+        /// First kernel version that can load BPF congestion controls.
         needed: Linux,
         /// The kernel's error.
         source: io::Error,
@@ -96,7 +96,7 @@ pub enum GuestError {
         /// Path that the user gave.
         path: PathBuf,
     },
-    /// The kernel has no such congestion control.
+    /// The kernel has no congestion control of this name.
     #[error("this kernel has no congestion control '{name}'; it has {available}")]
     UnknownControl {
         /// The requested name.

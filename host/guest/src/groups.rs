@@ -34,7 +34,7 @@ pub struct Groups {
 /// A group: connections to the same remote prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupState {
-    /// Where they go, with zeros after the prefix.
+    /// Remote prefix of the group's connections, zeros after it.
     pub remote: IpAddr,
     /// The namespace that has this group to itself; `None` where namespaces share it.
     pub netns: Option<u64>,
@@ -43,7 +43,7 @@ pub struct GroupState {
     /// The window is the part that a host gives this guest's group, by an answer that is still
     /// fresh.
     pub by_host: bool,
-    /// Connections, whether they send or not.
+    /// Number of connections, including idle ones.
     pub connections: u32,
     /// Flows that reported in this epoch or the last.
     pub flows: u32,
@@ -60,7 +60,7 @@ pub struct GuestState {
     pub netns: u64,
     /// The guest's weight in the group.
     pub weight: u32,
-    /// Connections, whether they send or not.
+    /// Number of connections, including idle ones.
     pub connections: u32,
     /// Flows that reported in this epoch or the last.
     pub flows: u32,

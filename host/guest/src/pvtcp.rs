@@ -74,7 +74,7 @@ pub struct LeastTimeoutState {
     pub raised: u64,
     /// How often a minimum RTO was lowered again.
     pub lowered: u64,
-    /// Retransmission timeouts of these connections.
+    /// Number of retransmission timeouts of connections under PVTCP.
     pub timeouts: u64,
     /// Retransmission timeouts of these connections within 20 ms of a stall's end.
     pub after_stall: u64,

@@ -65,7 +65,7 @@ pub enum HoldError {
     /// The port programs that are pinned can't be opened.
     #[error("{why}")]
     Programs {
-        /// The error of opening them.
+        /// The error of opening the pinned programs, and its remedy.
         why: String,
     },
     /// A command that excludes this one works at the port.

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use crate::layout::uc_key;
 
-/// A flow, from its guest's side.
+/// The key of a flow: interface index, guest's end and remote end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow(uc_key);
 
@@ -28,13 +28,13 @@ impl Flow {
         })
     }
 
-    /// Returns the key as the maps have it.
+    /// Returns the bytes of the flow's key in the BPF maps.
     pub fn key(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
 
-/// Returns an address as keys have it.
+/// Returns the address as IPv6: IPv4 becomes IPv4-mapped (`::ffff:a.b.c.d`), as in the maps' keys.
 fn mapped(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),

@@ -48,7 +48,7 @@ pub struct Programs {
 pub struct PortMaps {
     /// The ring in which packets are handed over.
     pub ring: MapHandle,
-    /// The flows of which they are.
+    /// The flows whose packets are handed over.
     pub table: Table,
 }
 

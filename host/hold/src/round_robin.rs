@@ -1,9 +1,9 @@
 //! Whose packets are taken next: a few of each port in turn, so that none waits for the end of another's
 //! flood.
 
-/// Packets that are taken of all ports before what is due is sent.
+/// Number of packets taken from all ports together before due packets are sent.
 const PACKETS_AT_ONCE: usize = 256;
-/// Least and most packets of one port among them.
+/// Minimum and maximum number of packets taken from one port in a round.
 const LEAST_OF_PORT: usize = 4;
 const MOST_OF_PORT: usize = 64;
 

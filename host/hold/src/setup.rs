@@ -51,7 +51,7 @@ impl PortSetup {
         *self == other
     }
 
-    /// Returns the settings as the hold takes them.
+    /// Converts the settings to those of `uc_hold_core`.
     pub(crate) fn settings(&self) -> Settings {
         let buffer = |us: u64| Buffer {
             least_timeout_ns: us.saturating_mul(1000).max(1),

@@ -1,4 +1,4 @@
-//! What the agent's process answers to those who ask.
+//! The status that a `uc hold` process reports.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,12 +30,12 @@ pub struct Done {
     pub flow: Option<HeldFlow>,
 }
 
-/// What is held of a flow.
+/// Functions of `uc hold` that apply to a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldFlow {
-    /// Whether its ACKs are spread over a round trip.
+    /// Whether the flow's ACKs to the guest are spread over a round trip.
     pub paced: bool,
-    /// Whether its guest's data is kept.
+    /// Whether the guest's data is kept until it is acknowledged.
     pub kept: bool,
     /// Retransmissions of the host.
     pub retransmits: u64,

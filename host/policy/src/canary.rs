@@ -41,12 +41,12 @@ pub struct CanaryTable {
     pub worse: BTreeMap<String, f64>,
 }
 
-/// Hosts that try the policy before all others follow it.
+/// Hosts of a fleet that try a policy before all other hosts follow it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canary {
     /// Names of the hosts.
     pub hosts: Vec<String>,
-    /// How long each of them tries it.
+    /// Minutes for which each of these hosts tries the policy.
     pub minutes: u32,
     /// Reasons of packets, and the factor by which the share of each may rise.
     pub worse: Vec<(Reason, f64)>,

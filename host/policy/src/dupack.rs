@@ -32,10 +32,10 @@ impl Settings for DupackTable {
     const EXAMPLE: &'static str = "{ least = \"5ms\" }";
 }
 
-/// When the flows of a port get duplicate ACKs of the host.
+/// When the host sends the flows of a port duplicate ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Dupack {
-    /// Shortest silence before.
+    /// Shortest silence of a flow before it gets duplicate ACKs.
     pub least: Nanos,
     /// Three duplicate ACKs also where fewer than four segments are in flight; where one is, so much later.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ impl Effort {
         Effort(Cell::new(STEPS_MAX))
     }
 
-    /// Accounts for comparisons. Returns whether they may be made.
+    /// Subtracts `steps` comparisons from those left. Returns whether any are left.
     pub(crate) fn spend(&self, steps: usize) -> bool {
         self.0.set(self.0.get().saturating_sub(steps as u64));
         self.0.get() > 0

@@ -19,13 +19,15 @@ pub struct Planned<'a> {
     pub tenant: Option<&'a Tenant>,
     /// Settings of the port as a whole.
     pub settings: PortSettings,
-    /// Rules of the port in order, up to the first about all flows.
+    /// Rules of the port in order, up to the first that matches every flow.
     pub rules: Vec<&'a Rule>,
-    /// When its guest gets duplicate ACKs of the host; `None`: never, as where no rule's law acts.
+    /// When the host sends the port's guest duplicate ACKs; `None`: never, also if no rule's law
+    /// acts.
     pub dupack: Option<Dupack>,
-    /// Which packets of its guest the host holds; `None`: none. Data only where a rule's law acts.
+    /// Packets of the port's guest that the host holds; `None`: none. Data only if a rule's law
+    /// acts.
     pub hold: Option<Hold>,
-    /// Start law of its flows, unless `none`.
+    /// Start settings of the port's flows; `None`: start law `none`.
     pub start: Option<StartSettings>,
     /// Plan for the port's programs.
     pub port: PortPlan,

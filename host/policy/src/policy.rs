@@ -10,7 +10,7 @@ use crate::tenant::{PortSettings, Tenant};
 /// An operator's policy for the ports of a host, with defaults applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Tables as they are written.
+    /// The tables of the file, without defaults.
     pub file: PolicyFile,
     /// Tenants and their ports.
     pub tenants: Vec<Tenant>,

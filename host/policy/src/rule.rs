@@ -22,14 +22,14 @@ pub struct Rule {
     pub tenant: Option<usize>,
     /// Patterns of the ports that match; empty: all ports.
     pub ports: Vec<Pattern>,
-    /// Matches of flows; any of them suffices.
+    /// Conditions; a flow matches the rule if it meets any of them.
     pub matches: Vec<Match>,
     /// Treatment of the flows.
     pub treatment: Treatment,
 }
 
 impl Rule {
-    /// Returns whether the rule is about this port.
+    /// Returns whether the rule applies to this port.
     pub fn is_of(&self, tenant: Option<usize>, names: &[&str]) -> bool {
         let named = |pattern: &Pattern| names.iter().any(|name| pattern.matches(name));
         (self.tenant.is_none() || self.tenant == tenant)

@@ -21,11 +21,11 @@ pub struct Tenant {
     /// Number of the tenant in the kernel, computed from the name alone, so it is the same on every
     /// host and after every change of the policy. Never 0, which stands for no tenant.
     pub number: u32,
-    /// Patterns of its ports.
+    /// Patterns of the names of the tenant's ports.
     pub ports: Vec<Pattern>,
-    /// Settings of each of its ports.
+    /// Settings of each of the tenant's ports.
     pub settings: PortSettings,
-    /// The TCP of its containers; `None`: as they have it.
+    /// TCP settings of the tenant's containers; `None`: unchanged.
     pub tune: Option<Tune>,
 }
 
@@ -38,20 +38,20 @@ pub struct PortSettings {
     pub flows_max: u32,
     /// Whether no flow may go untranslated.
     pub strict: bool,
-    /// Whether its guest's connections are split.
+    /// Whether connections of the port's guest are split.
     pub split: bool,
-    /// When its guest gets duplicate ACKs of the host; `None`: never.
+    /// When the host sends the port's guest duplicate ACKs; `None`: never.
     pub dupack: Option<Dupack>,
-    /// Which packets of its guest the host holds; `None`: none.
+    /// Packets of the port's guest that the host holds; `None`: none.
     pub hold: Option<Hold>,
     /// Sum of windows that shares divide.
     pub sum: SumOf,
-    /// Position of its programs among those of others.
+    /// Position of the port's programs among those that other software attaches.
     pub order: Order,
 }
 
 impl PortTable {
-    /// Resolves the settings under `key`, with those of `defaults`.
+    /// Resolves the settings of the table `key`; a missing one is that of `defaults`.
     pub(crate) fn resolve(
         &self,
         key: &str,

@@ -20,9 +20,9 @@ use crate::programs::Programs;
 pub struct GroupView {
     /// The number that the operator gave.
     pub number: u32,
-    /// Destination prefix of its flows, zeroes after it.
+    /// Remote prefix of the group's flows, zeros after it.
     pub remote: IpAddr,
-    /// The sum of all shares.
+    /// The group's window: the sum of all shares, in bytes.
     pub window_bytes: u32,
     /// Flows that reported in this epoch or the last.
     pub flows: u32,
@@ -35,13 +35,13 @@ pub struct GroupView {
 /// A guest of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestView {
-    /// Interface index of its port.
+    /// Interface index of the guest's port.
     pub ifindex: u32,
     /// The guest's weight in the group.
     pub weight: u32,
     /// The guest's flows that reported in this epoch or the last.
     pub flows: u32,
-    /// The guest's part of the window.
+    /// The guest's part of the group's window, in bytes.
     pub share_bytes: u64,
 }
 

@@ -39,7 +39,7 @@ impl Direction {
         }
     }
 
-    /// The hook's number.
+    /// Returns the kernel's number of the TCX hook of this direction.
     pub(crate) fn tcx(self) -> libbpf_sys::bpf_attach_type {
         match self {
             Direction::FromGuest => libbpf_sys::BPF_TCX_INGRESS,

@@ -33,7 +33,7 @@ pub enum PortError {
     NotEthernet {
         /// Name of the interface.
         name: String,
-        /// Type of its link (`ARPHRD_…` of linux/if_arp.h).
+        /// Link type of the interface (`ARPHRD_…` of linux/if_arp.h).
         link_type: u16,
     },
     /// A qdisc stands where clsact has to be.

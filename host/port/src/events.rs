@@ -148,7 +148,7 @@ pub struct Passed {
     pub guest: SocketAddr,
     /// Address and port of the other end.
     pub remote: SocketAddr,
-    /// Why it passes.
+    /// Reason why the flow passes unmodified.
     pub reason: Reason,
     /// When its handshake was seen, by `CLOCK_MONOTONIC`.
     pub at_ns: u64,

@@ -1,4 +1,4 @@
-//! Laws by name, also those from outside the tree.
+//! Lookup of laws by name, including laws from outside the tree.
 
 use uc_law::Law;
 use uc_words::wording::suggest;

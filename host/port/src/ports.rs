@@ -20,7 +20,7 @@ pub const PORTS_MAX: usize = UC_PORTS_MAX as usize;
 /// A port that has a plan, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortView {
-    /// Index of its interface.
+    /// Index of the port's interface.
     pub ifindex: u32,
     /// The tenant's number in the plan; 0: none.
     pub tenant: u32,
@@ -28,7 +28,7 @@ pub struct PortView {
     pub rules: u32,
     /// Generation of the host's plan that set it.
     pub generation: u32,
-    /// Number of its flows in the table.
+    /// Number of the port's flows in the flow table.
     pub flows: u32,
     /// Number of its flows whose peer has not acknowledged the guest's SYN or SYN-ACK yet; `flows`
     /// counts them, too.

@@ -20,7 +20,7 @@ use crate::netlink::Netlink;
 pub struct Uplink {
     /// Name of the device.
     pub name: String,
-    /// Rate of its link at this moment.
+    /// Present rate of the device's link.
     pub rate: BitsPerSec,
 }
 

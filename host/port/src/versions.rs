@@ -25,9 +25,9 @@ use crate::store::Store;
 pub(crate) struct Version {
     /// Number of the version; the highest is in force.
     number: u32,
-    /// Hash of the layout of its maps.
+    /// Hash of the layout of this version's maps.
     layout: u64,
-    /// Hash of the object that it was loaded from.
+    /// Hash of the object file that the programs were loaded from.
     build: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Tasks that consist of one for each port: what can't be done at one is done at the others, and tried again.
+//! Tasks that consist of one part for each port. A part that fails is tried again, and does not
+//! stop the others.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -10,11 +11,11 @@ use crate::status::Task;
 
 /// What a command is to do at a port.
 pub trait PortTask: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
-    /// As [`Task::COMMAND`].
+    /// The command, such as `uc split`: [`Task::COMMAND`] of [`Ports`].
     const COMMAND: &'static str;
-    /// As [`Task::PLACE`].
+    /// Name that the process takes in its network namespace: [`Task::PLACE`] of [`Ports`].
     const PLACE: &'static str;
-    /// As [`Task::Done`].
+    /// What the process has done at the ports: [`Task::Done`] of [`Ports`].
     type Done: Clone + Debug + Serialize + DeserializeOwned;
 
     /// Returns the name of the port.

@@ -14,7 +14,7 @@ use crate::place::{Place, Served, TakeError};
 pub trait Task: Clone + Debug + Default + PartialEq + Serialize + DeserializeOwned {
     /// The command, such as `uc split`.
     const COMMAND: &'static str;
-    /// Name of the process's place. Names belong to a network namespace.
+    /// Name that the process takes, which only one process in a network namespace can have.
     const PLACE: &'static str;
     /// What the process has done so far, and can't do.
     type Done: Clone + Debug + Serialize + DeserializeOwned;
@@ -31,10 +31,10 @@ pub trait Task: Clone + Debug + Default + PartialEq + Serialize + DeserializeOwn
 pub struct Status<Setup, Done> {
     /// Number of the process.
     pub pid: u32,
-    /// What the process was told last.
+    /// The task that the process was given last.
     #[serde(flatten)]
     pub setup: Setup,
-    /// What it has done.
+    /// What the process has done so far.
     #[serde(flatten)]
     pub done: Done,
 }

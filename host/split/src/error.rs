@@ -110,7 +110,7 @@ pub enum SplitError {
         /// The kernel's word for the relation.
         kind: String,
     },
-    /// The kernel has no such congestion control.
+    /// The kernel has no congestion control of this name.
     #[error(
         "this kernel has no congestion control '{name}'; it has {available}: name one of them, or load \
          its module"
@@ -146,7 +146,7 @@ pub enum SplitError {
     Descriptors {
         /// Number of connections.
         wanted: usize,
-        /// Number of descriptors that they may need.
+        /// Number of descriptors that this many connections may need.
         needed: u64,
         /// The limit of this process.
         limit: u64,

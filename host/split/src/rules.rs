@@ -38,7 +38,7 @@ const AFTER_NAT: i32 = -90;
 /// Preference of the rule that selects the routing table: after `local` (0), before rules of tunnels.
 pub const PREFERENCE: &str = "29";
 
-/// The rules in force. Dropping them removes them.
+/// The nftables table and the routing rule of split connections. Dropping the value removes both.
 #[derive(Debug)]
 pub struct Rules {
     has_ipv6: bool,

@@ -1,4 +1,4 @@
-//! What is split, and what it may take.
+//! Which connections are split, and the limits of descriptors and threads.
 
 use std::fmt;
 use std::str::FromStr;

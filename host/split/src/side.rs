@@ -5,6 +5,6 @@
 pub enum Side {
     /// The guest.
     Guest,
-    /// The other end.
+    /// The far end, with which the guest communicates.
     Far,
 }

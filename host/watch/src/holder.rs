@@ -26,7 +26,7 @@ use crate::schedule::{Key, Schedule, Task};
 
 /// Interval at which the holder reports that it is alive.
 const BEAT_NS: u64 = 1_000_000;
-/// Time for which such a report is valid: afterwards handshakes pass.
+/// Time for which a report of the holder is valid: later handshakes pass.
 const ALIVE_NS: u64 = 8_000_000;
 /// How often a frame that has not reached its port is sent once more: first after [`ATTEMPT_NS`],
 /// then after twice as long each time, a fifth of a second in all. The frame may only be late, on a
@@ -37,7 +37,7 @@ const ATTEMPT_NS: u64 = 200_000;
 /// Returns whether the holder must end; called about every millisecond.
 pub type Stop<'a> = dyn Fn() -> bool + 'a;
 
-/// Sends probes, and the handshakes that waited for them.
+/// Sends probes, and then the handshakes that waited for the probes.
 #[derive(Debug)]
 pub struct Holder<'a> {
     programs: &'a Programs,

@@ -61,7 +61,7 @@ pub struct Base {
 /// A policy that comes into force.
 #[derive(Clone, Debug)]
 pub struct Next<'a> {
-    /// The checksum of its text.
+    /// Checksum of the policy's text.
     pub hash: &'a str,
     /// Whether it names this host as one of its canaries.
     pub is_canary: bool,

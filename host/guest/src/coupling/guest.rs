@@ -26,7 +26,7 @@ const BURST_SEGMENTS: u64 = 10;
 #[derive(Debug, Default)]
 pub struct GuestEnd {
     frames: Frames,
-    /// Groups as they were last reported.
+    /// The groups' reports that were last sent to the host.
     said: Vec<GroupReport>,
     sent_ns: u64,
     answered_ns: u64,

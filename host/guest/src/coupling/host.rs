@@ -48,7 +48,7 @@ pub struct Host {
     groups: BTreeMap<[u8; 16], Coupled>,
 }
 
-/// The state of a guest, independent of its groups.
+/// The state of one guest's channel.
 #[derive(Debug)]
 struct Channel {
     weight: u8,

@@ -1,4 +1,4 @@
-//! A guest's report of one of its groups.
+//! What a guest reports to the host about one group of connections.
 
 use uc_core::coupling::across::Link;
 use uc_core::coupling::{Group, consts};

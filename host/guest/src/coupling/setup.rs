@@ -16,7 +16,7 @@ pub enum Place {
 pub struct GuestSetup {
     /// Name of the guest, as the operator calls it.
     pub name: String,
-    /// Place of its channel.
+    /// Path of the guest's channel, and who creates the socket.
     pub place: Place,
     /// Weight among the guests.
     pub weight: u8,

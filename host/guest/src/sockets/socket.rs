@@ -23,7 +23,7 @@ const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// The kernel's state of a guest's socket, by `TCP_INFO`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSocket {
-    /// Name of its congestion control.
+    /// Name of the socket's congestion control.
     pub congestion_control: String,
     /// Congestion window in segments.
     pub cwnd_segments: u32,

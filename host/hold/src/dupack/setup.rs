@@ -36,7 +36,7 @@ impl PortSetup {
         }
     }
 
-    /// Returns the settings as the core takes them.
+    /// Converts the settings to the core's policy.
     pub(crate) fn policy(&self) -> Policy {
         Policy::new(
             Duration::from_micros(self.least_us),

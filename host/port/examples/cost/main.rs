@@ -26,9 +26,9 @@ const FLOWS_MAX: u32 = 3 << 19;
 /// Number of runs of one packet whose mean is one time, and number of times.
 const REPEAT: u32 = 4_000;
 const ROUNDS: usize = 41;
-/// Connections are opened so many at a time: half-open flows would displace each other.
+/// Number of connections opened at a time: more half-open flows would displace each other.
 const OPENED: u32 = 1024;
-/// Each set of flows has peers of its own.
+/// Distance between the peers' addresses of two sets of flows, so that no two sets share a peer.
 const PEERS: u32 = 1 << 21;
 
 /// Indices of targets.
@@ -233,7 +233,7 @@ impl Bench {
         Ok(report.finish()?)
     }
 
-    /// Measures packets of many flows against those of one.
+    /// Compares the cost of packets of many flows with that of packets of one flow.
     fn many_flows(&self) -> Done {
         let mut sets = Vec::new();
         for (number, shift) in [(8, 0), (9, 10), (10, 17), (11, 20)] {

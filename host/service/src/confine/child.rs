@@ -19,7 +19,7 @@ const SENT_MOST_S: i64 = 1;
 pub struct Confined {
     child: Child,
     socket: OwnedFd,
-    /// Threads that pass on what it prints.
+    /// Threads that forward the confined process's output.
     prints: Vec<JoinHandle<()>>,
 }
 
