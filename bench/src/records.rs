@@ -21,7 +21,7 @@ pub struct Kept {
     pub id: String,
     /// The experiment, with the overrides of the record.
     pub experiment: Experiment,
-    /// Points of its sweep.
+    /// Points of the experiment's sweep.
     pub points: Vec<Point>,
     /// Experiment and backend, for the record's first line.
     pub head: Head,

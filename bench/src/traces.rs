@@ -9,12 +9,12 @@ use uc_batch::Task;
 use uc_experiment::{FlowRecord, RunRecord};
 use uc_report::qlog::{self, Origin};
 
-/// The folders of these files.
+/// Folders for the files of packet captures and of qlog.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
-    /// Folder of captured packets; `None` without captures.
+    /// Folder for packet captures; `None`: none are written.
     pub pcap: Option<PathBuf>,
-    /// Folder of flows as qlog; `None` without them.
+    /// Folder for the flows' qlog files; `None`: none are written.
     pub qlog: Option<PathBuf>,
     /// Whether the experiment has several points, whose number is then in the names.
     pub is_swept: bool,

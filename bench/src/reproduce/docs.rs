@@ -20,11 +20,11 @@ const PAGE: &str = "README.md";
 const COUNTS: &str = "unsourced.counts";
 const COUNTS_HEAD: &str = "# How many numbers of each document look like results and are not from a record. These only fall.\n";
 
-/// A file as it has to be.
+/// A document whose numbers differ from the records.
 pub struct Changed {
     /// Path from the root of the repository.
     pub path: PathBuf,
-    /// Text as the records have it.
+    /// The file's text with the numbers of the records.
     pub text: String,
 }
 

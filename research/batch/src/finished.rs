@@ -15,7 +15,7 @@ pub struct Finished {
     pub request: Request,
     /// The experiment with its overrides.
     pub experiment: Experiment,
-    /// Points of its sweep.
+    /// Points of the experiment's sweep.
     pub points: Vec<Point>,
     /// All runs, by point, case in the order of the file, and repetition.
     pub records: Vec<RunRecord>,

@@ -15,14 +15,14 @@ use uc_words::fnv::fnv1a;
 pub struct Laws {
     /// Path of their folder, as it was given.
     pub folder: String,
-    /// Hash of the core that was built with them.
+    /// Hash of the core that was built with these laws.
     pub hash: String,
 }
 
 /// A core that was loaded.
 struct Loaded {
     core: Running,
-    /// Content of its file, for workers on other machines.
+    /// Content of the core's file, for workers on other machines.
     bytes: Arc<[u8]>,
 }
 

@@ -5,13 +5,13 @@
 use serde::{Deserialize, Serialize};
 use uc_experiment::{FlowRecord, FlowSample, QueueSample, RunRecord};
 
-/// A run as the file has it.
+/// A run in the form in which the file of runs stores it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {
     /// The record without samples.
     record: RunRecord,
-    /// The samples of each of its flows.
+    /// Samples of each flow of the run.
     samples: Vec<FlowColumns>,
     queue: QueueColumns,
 }

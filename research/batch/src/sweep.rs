@@ -24,7 +24,7 @@ pub struct Sweep {
     core: Running,
     /// The experiment with its overrides.
     pub experiment: Experiment,
-    /// Points of its sweep.
+    /// Points of the experiment's sweep.
     pub points: Vec<Point>,
     rounds: Rounds,
     /// Runs by which the expectations are judged, in order.

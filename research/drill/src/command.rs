@@ -7,11 +7,11 @@ use crate::verdict::Stop;
 /// A shell command of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// No words.
+    /// The command is empty.
     Nothing,
     /// `sysctl NAME=VALUE…`: names and values in order; a name without `=` has the value "".
     Settings(Vec<(&'a str, &'a str)>),
-    /// `sockstat … | grep -c STATE | grep COUNT`: so many sockets must be in a state.
+    /// `sockstat … | grep -c STATE | grep COUNT`: this many sockets must be in a state.
     Count(State, &'a str),
     /// `tcpdrop -s TIME_WAIT`: all connections in TIME-WAIT end.
     DropTimeWait,

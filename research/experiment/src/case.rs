@@ -30,8 +30,8 @@ pub struct Case {
     /// Queue at this case's bottlenecks; the network's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// Rate of a link that all receivers share, at which the first receiver's host gives turns to
-    /// all flows with a start; if absent, each host gives those of its own link.
+    /// Rate of a link that all receivers share. The first receiver's host grants pacing slots at
+    /// this rate to all flows with a start; if absent, each host grants those of its own link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<BitsPerSec>,
     /// Sharing of CPU cores by the receivers; each has its own if absent.

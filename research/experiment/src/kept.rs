@@ -20,7 +20,7 @@ pub enum KeptError {
     Line {
         /// Number of the line, from 1.
         line: usize,
-        /// The problem.
+        /// Description of the fault in the line.
         why: String,
     },
     /// A row is of a point that the experiment's sweep does not have.
@@ -122,7 +122,7 @@ enum Line {
     Row(KeptRow),
 }
 
-/// Runs that one command made.
+/// Runs that one command added to a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sitting {
     /// Where the runs come from.
@@ -171,7 +171,7 @@ fn labels(point: &Point) -> BTreeMap<String, String> {
 pub struct KeptMeasure {
     /// Labels of the point by axis; empty without a sweep.
     pub at: BTreeMap<String, String>,
-    /// Measure, as its rows have it.
+    /// The measure, in the form in which the record's rows name it.
     pub measure: Measure,
     /// Values by the number of the repetition.
     pub runs: BTreeMap<u32, Value>,

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 /// entry, so that a record has at most as many entries as samples and kinds allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LawEvent {
-    /// Time of the first of them, in nanoseconds since the run began.
+    /// Time of the first event, in nanoseconds since the run began.
     pub at_ns: u64,
-    /// The kind of all of them.
+    /// Kind of the events.
     pub kind: LawEventKind,
-    /// Number of events.
+    /// Number of events in this entry.
     pub times: u32,
-    /// The law's window before the first.
+    /// The law's window before the first event.
     pub before_bytes: u32,
-    /// The law's window after the last; where it is reduced step by step, the one that it leads to.
+    /// The law's window after the last event; of a stepwise reduction its final value.
     pub after_bytes: u32,
     /// The law's slow-start threshold after the last; `None` while it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

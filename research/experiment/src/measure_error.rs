@@ -49,7 +49,7 @@ pub enum MeasureError {
     NoRecord {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
     },
     /// No flow of a group was recorded.
@@ -57,7 +57,7 @@ pub enum MeasureError {
     NoFlow {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Name of the group.
         group: String,
@@ -67,7 +67,7 @@ pub enum MeasureError {
     Flow {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Name of the group.
         group: String,
@@ -84,7 +84,7 @@ pub enum MeasureError {
     NoTransfer {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Name of the group.
         group: String,
@@ -97,7 +97,7 @@ pub enum MeasureError {
     NoTransferOfSize {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Name of the group.
         group: String,
@@ -110,7 +110,7 @@ pub enum MeasureError {
     NoPacket {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Name of the group.
         group: String,
@@ -120,7 +120,7 @@ pub enum MeasureError {
     Record {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Description of the missing data.
         lacks: String,
@@ -134,7 +134,7 @@ pub enum MeasureError {
     /// The measure is infinite or NaN.
     #[error("{which}: the measure is {value}, which is no finite number")]
     NotFinite {
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Value of the measure.
         value: f64,
@@ -144,7 +144,7 @@ pub enum MeasureError {
     Zero {
         /// Name of the case.
         case: String,
-        /// Repetition and point.
+        /// The run: number of the repetition, and point of the sweep.
         which: Which,
         /// Description of the denominator.
         what: String,

@@ -153,7 +153,7 @@ pub enum Topology {
     LeafSpine {
         /// Number of switches with hosts.
         leaves: u32,
-        /// Number of switches between them.
+        /// Number of spine switches, which connect the leaf switches.
         spines: u32,
     },
     /// One switch; every host both sends and receives, as the groups' `pattern` specifies, and each

@@ -86,7 +86,7 @@ pub struct Verdict {
     /// Minimum and maximum of the repetitions.
     #[serde(skip)]
     pub extremes: Option<[f64; 2]>,
-    /// Points and cases whose runs it is judged by.
+    /// Points and cases whose runs the verdict depends on.
     #[serde(skip)]
     pub places: Vec<(u32, String)>,
 }
@@ -219,11 +219,11 @@ fn others(point: &Point, along: &str) -> Vec<(String, String)> {
 struct Judge<'a> {
     expect: &'a Expectation,
     values: &'a Values,
-    /// Number of runs that each case has at each point.
+    /// Number of repetitions of each case at each point of the sweep, by the experiment's file.
     repeat: u32,
-    /// Numbers of the runs below `repeat` that any case has.
+    /// Numbers below `repeat` of the repetitions that at least one case has run.
     runs: &'a BTreeSet<u32>,
-    /// Whether the experiment has one repetition, and none more.
+    /// Whether the experiment has only one repetition.
     single: bool,
 }
 

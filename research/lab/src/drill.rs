@@ -1,5 +1,5 @@
-//! Scripts of packetdrill's language against the kernel: a target of `uc_drill` whose sockets are the
-//! kernel's, and whose packets cross a tap on the real clock.
+//! Plays packetdrill scripts against the kernel's TCP: a target of `uc_drill` that makes the system
+//! calls in a guest's network namespace, and sends and captures the packets at a tap, in real time.
 //!
 //! ```text
 //! guest's namespace          hosts' namespace

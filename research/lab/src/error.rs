@@ -53,7 +53,7 @@ pub enum LabError {
     SackWithoutRack {
         /// Owner of the namespace.
         node: String,
-        /// Release of its kernel.
+        /// Release of the kernel in use.
         release: String,
     },
     /// A sysctl was written but reads back with another value.

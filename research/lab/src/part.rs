@@ -14,11 +14,11 @@ pub struct Part {
     pub first: u32,
     /// Number of flows.
     pub flows: u32,
-    /// Time at which they connect.
+    /// Time at which the flows connect.
     pub start: Nanos,
     /// Random delay after `start`, at most this.
     pub start_spread: Nanos,
-    /// Time at which they end; `None`: with the run.
+    /// Time at which the flows end; `None`: with the run.
     pub stop: Option<Nanos>,
     /// Weight of each flow within its guest's share, if the guest is coupled.
     pub priority: u8,

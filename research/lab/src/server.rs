@@ -34,7 +34,7 @@ pub struct Server {
     pub hypervisor: Option<Hypervisor>,
 }
 
-/// Lays out the receivers of `guests`, which are on so many hosts.
+/// Lays out the receivers of `guests`, which are on this many hosts.
 pub(crate) fn servers(
     experiment: &Experiment,
     case: &Case,

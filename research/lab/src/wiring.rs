@@ -45,7 +45,7 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// Returns the backend that has such guests.
+    /// Returns the backend with this kind of guests.
     pub fn arm(self) -> Arm {
         match self {
             Ends::Namespaces => Arm::Live,

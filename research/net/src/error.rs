@@ -31,7 +31,7 @@ pub enum SpecError {
         /// Value of the probability, in parts per million.
         ppm: u32,
     },
-    /// RED's thresholds are in the wrong order.
+    /// RED's lower threshold lies above the upper one.
     #[error("RED: min {min_bytes} B lies above max {max_bytes} B; swap or correct them")]
     RedThresholds {
         /// Lower threshold, in bytes.
@@ -142,7 +142,7 @@ pub enum NetError {
         part: &'static str,
         /// How many were asked for.
         count: usize,
-        /// Minimum number of such parts.
+        /// Minimum number of these parts.
         least: usize,
     },
     /// A fat-tree of switches whose ports can't be divided into lower and upper ones.

@@ -54,7 +54,7 @@ pub(crate) struct LinkModel {
     /// side by side in a vector register, which takes more instructions.
     accepted_packets: u64,
     serializer: Serializer,
-    /// Bytes of those packets.
+    /// Bytes of the packets that were not dropped.
     accepted_bytes: u64,
     delay: Nanos,
     /// Fault rules; boxed, since few links have any and the hot fields stay together.

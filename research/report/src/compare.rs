@@ -26,7 +26,7 @@ const NAMES: usize = 6;
 /// The input of all forms.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {
-    /// Names of A and B, as they were given.
+    /// Names of the results A and B, as on the command line.
     pub names: [&'a str; 2],
     /// Command that repeats the comparison.
     pub command: &'a str,

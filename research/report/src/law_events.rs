@@ -173,7 +173,7 @@ impl Gathered {
 }
 
 impl Listed {
-    /// Names the table, with the number of its events.
+    /// Returns the table's title, with the number of events.
     pub(crate) fn title(&self) -> String {
         let times = self.events.iter().map(|event| event.times);
         format!("Events of the law: {} ({})", self.panel, times.sum::<u64>())

@@ -47,7 +47,7 @@ use uc_experiment::{Evaluation, Experiment, Point, RunRecord, Verdict};
 /// The origin of the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// Backend that they ran on: `live`, `sim` or `vm`.
+    /// Backend of the runs: `live`, `sim` or `vm`.
     pub arm: String,
     /// Seed of all runs.
     pub seed: u64,
@@ -68,7 +68,7 @@ pub struct Report<'a> {
     pub points: &'a [Point],
     /// All runs of all cases at all points.
     pub records: &'a [RunRecord],
-    /// The verdicts on those runs.
+    /// Verdicts on the experiment's expectations.
     pub evaluation: &'a Evaluation,
     /// Origin of the runs.
     pub meta: &'a Meta,

@@ -84,7 +84,7 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// Formats a number with so many digits after the point.
+/// Formats a number with this many digits after the point.
 pub(crate) fn with_decimals(value: f64, places: usize) -> String {
     let text = format!("{value:.places$}");
     // No minus sign before a value that rounds to zero.

@@ -6,12 +6,12 @@ use uc_experiment::{Arm, Basis, Evaluation, Experiment, Outcome, Sitting, Verdic
 use crate::numbers::{found, number};
 use crate::words;
 
-/// An experiment with all that is kept of it.
+/// An experiment with its kept records.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Name of its records.
+    /// Name of the experiment's records.
     pub id: String,
-    /// Experiment with the overrides of its records.
+    /// Experiment with the overrides of the records.
     pub experiment: Experiment,
     /// Path of its file, from the root of the repository.
     pub file: String,

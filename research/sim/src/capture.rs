@@ -104,7 +104,7 @@ impl Capture {
         })
     }
 
-    /// Limits the file to so many packets.
+    /// Limits the file to this many packets.
     #[must_use]
     pub fn limited(self, packets_max: u64) -> Self {
         Self {

@@ -28,14 +28,14 @@ pub enum Stage {
     Closing,
 }
 
-/// One end of one connection. What every packet asks of it is in the first lines of the cache; what few
-/// ends have is elsewhere.
+/// One end of one connection. Fields that every packet reads are in the first cache lines; fields
+/// that few ends need are boxed.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct End {
-    /// Addresses and flow number of its packets.
+    /// Addresses and flow number of the end's packets.
     pub route: Route,
-    /// The end's timer.
+    /// Timer of the end's TCP connection and port.
     pub timer: TimerId,
     /// Membership in a coupled group, at guests that couple their own connections.
     pub coupled: Option<Box<Coupled>>,
@@ -45,9 +45,9 @@ pub struct End {
     pub vm_end: Option<Box<VmEnd>>,
     /// The port with the core, between the end and the network; `None` without one.
     pub port: Option<Box<Port>>,
-    /// Instruments, at guests.
+    /// Measuring instruments; only guests have them.
     pub instruments: Option<Box<Instruments>>,
-    /// What the port holds; `None`: nothing.
+    /// Packets that the port holds; `None`: nothing is held.
     pub hold: Option<Box<Held>>,
     /// [`Stage::Reading`] ends when this many bytes were delivered; 0 where every packet may end
     /// the stage, and the maximum where none can.

@@ -15,7 +15,7 @@ use crate::packet::{Address, CONNECTIONS_MAX, Packet};
 
 /// First port that IANA assigns to nobody (RFC 6335 §6), so that no analyser expects a protocol there.
 const PORT_FIRST: usize = 49_152;
-/// Number of such ports.
+/// Number of ports from [`PORT_FIRST`] on.
 const PORTS: usize = (1 << 16) - PORT_FIRST;
 /// Size of an IPv4 header without options.
 const IPV4_HEADER_BYTES: u32 = 20;
@@ -24,7 +24,7 @@ const HOPS: u8 = 64;
 /// IP protocol of packets without a TCP header, which stand for probes and turns: for experiments
 /// (RFC 3692 §2.1).
 const NOT_TCP: IpNumber = IpNumber::EXPERIMENTAL_AND_TESTING_0;
-/// Bytes of such a packet after its IP header.
+/// Bytes of a packet without a TCP header, after its IP header.
 const NOT_TCP_BYTES: usize = 20;
 /// Payload of all segments.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];

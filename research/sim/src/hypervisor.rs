@@ -32,9 +32,9 @@ pub struct CorePlan {
 /// A change of the running VM, by number among all VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// Guest that stops.
+    /// Guest whose VM stops running; `None`: the VM is not a guest's.
     pub sleeps: Option<usize>,
-    /// Guest that resumes.
+    /// Guest whose VM starts running; `None`: the VM is not a guest's.
     pub wakes: Option<usize>,
 }
 

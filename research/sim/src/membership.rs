@@ -9,9 +9,9 @@ use uc_law::{CouplingRules, group_policy};
 /// A coupled group at the start of a run.
 #[derive(Clone, Debug)]
 pub struct CoupledGroup {
-    /// Policy of its controller.
+    /// Policy of the group's controller.
     pub policy: GroupPolicy,
-    /// Weights of its guests.
+    /// Weights of the group's guests.
     pub weights: Vec<u8>,
 }
 

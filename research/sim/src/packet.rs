@@ -61,22 +61,22 @@ impl Address {
 pub struct Probe {
     /// Index of the probe, from 0.
     pub index: u8,
-    /// Number of probes.
+    /// Number of probes that are sent before the flow.
     pub of: u8,
     /// Send time on its host's clock in nanoseconds, modulo 2³².
     pub sent_ns: u32,
 }
 
-/// A packet about a flow's turn on a shared link, as small as a probe. It has the address of the
-/// end that asks.
+/// A packet about a flow's pacing slot on a shared link, as small as a probe. It has the address of
+/// the end that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The question, to the host that gives turns.
+    /// The question, to the receiving host that grants pacing slots.
     Ask {
         /// Bytes of the link that the flow's first window is expected to take.
         bytes: u32,
     },
-    /// The answer of that host.
+    /// The answer of the host that grants pacing slots.
     Answer {
         /// How long the flow waits, in nanoseconds from the answer's arrival.
         wait_ns: u32,

@@ -42,7 +42,7 @@ pub struct Plan {
 /// The label of a flow in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Name of its group.
+    /// Name of the flow's group.
     pub group: String,
     /// Number of the flow in its group: guest by guest, then flow by flow.
     pub index: u32,
@@ -119,8 +119,8 @@ impl Plan {
     }
 }
 
-/// Returns the host that gives turns at this rate, the first that receives a flow with a start, and
-/// its policy.
+/// Returns the host that grants pacing slots at this rate, and its policy: the receiver of the
+/// first flow with a start.
 fn granter(rate: BitsPerSec, flows: &[FlowPlan]) -> Option<(HostId, StartPolicy)> {
     let mut started = flows.iter().filter(|flow| flow.start_policy.is_some());
     let first = started.next()?;

@@ -9,12 +9,12 @@ use crate::packet::Address;
 pub struct Route {
     /// Host of the end.
     pub from: HostId,
-    /// Path to the host of its peer.
+    /// Path to the peer's host.
     pub path: Path,
     /// Address of the end itself.
     pub address: Address,
     /// Flow number in the record.
     pub flow: u32,
-    /// IP header size of its packets, in bytes.
+    /// IP header size of the end's packets, in bytes.
     pub ip_header_bytes: u32,
 }

@@ -63,7 +63,7 @@ pub struct FlowPlan {
     pub start_policy: Option<StartPolicy>,
     /// Position in the coupled groups; `None` for a flow with a window of its own.
     pub membership: Option<Membership>,
-    /// Virtual machines of its ends.
+    /// Virtual machines of the flow's ends.
     pub virtual_part: Virtual,
     /// Time at which it begins.
     pub start: Nanos,

@@ -34,7 +34,7 @@ pub struct StartEnd {
     /// Timer that fires when a held segment is due.
     pub timer: TimerId,
     role: Role,
-    /// Segments that its TCP has just sent.
+    /// Segments that the end's TCP has just sent.
     pub sent: Vec<Segment>,
     held: VecDeque<Segment>,
     /// Time at which the first held segment is released; all others follow.
@@ -50,11 +50,11 @@ enum Role {
 /// A packet that the end sends now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// A segment of its TCP.
+    /// A segment of the end's TCP.
     Segment(Segment),
     /// A probe of the path.
     Probe(Probe),
-    /// A question about the flow's turn.
+    /// A question for the flow's pacing slot.
     Ask(Turn),
 }
 
@@ -176,7 +176,8 @@ impl StartEnd {
         release.into_iter().chain(turn).min()
     }
 
-    /// Processes the answer of the host that gives turns.
+    /// Processes the answer of the receiving host that grants pacing slots: the flow's first window
+    /// waits for `wait_ns`. `ends`: this host and the peer's.
     pub fn granted(&mut self, now: Nanos, ends: Ends, wait_ns: u64, hosts: &mut Starts) {
         if let Role::Sending(_, asking) = &mut self.role {
             let granter = hosts.granters.entry(ends.0).or_default();
@@ -184,7 +185,7 @@ impl StartEnd {
         }
     }
 
-    /// Returns the packets to the guest whose turn has come.
+    /// Returns the held packets to the guest that are due.
     pub fn released(&mut self, now: Nanos, ends: Ends, hosts: &mut Starts) -> VecDeque<Packet> {
         match &mut self.role {
             Role::Sending(_, asking) => asking.released(now, ends, hosts),

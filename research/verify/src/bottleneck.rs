@@ -130,11 +130,11 @@ fn measure<E: Element>(plan: &Plan, hosts: &Hosts, until: Nanos, element: E) -> 
 /// The two senders of a comparison by their results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Senders<'a> {
-    /// Hosts of f.
+    /// Hosts of the native sender f.
     pub f: &'a Hosts,
-    /// Hosts of g.
+    /// Hosts of the guest g.
     pub g: &'a Hosts,
-    /// Policy of T.
+    /// Policy of the translator T at the guest's port.
     pub policy: Policy,
     /// Whether T strips the guest's ECN offer.
     pub strips_ecn: bool,
@@ -152,7 +152,7 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// Runs both senders over each of these networks.
+    /// Runs both senders over the network of each plan.
     pub(crate) fn measured(senders: Senders<'_>, plans: impl Iterator<Item = Plan>) -> Ratios {
         let mut ratios = Ratios::default();
         for plan in plans {

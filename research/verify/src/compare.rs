@@ -26,7 +26,7 @@ pub enum Outcome {
     Same,
     /// All transmissions were equal up to a point where an assumption ended.
     Outside(Limit),
-    /// A transmission differed.
+    /// A transmission of the guest differed from that of f.
     Differs {
         /// Number of the transmission, from 0, the SYN.
         number: usize,

@@ -98,7 +98,7 @@ impl Class {
     }
 }
 
-/// The set of classes that one case had.
+/// The situations that occurred in one case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen(u32);
 

@@ -1,4 +1,5 @@
-//! The element between a sender and the network.
+//! What lies between a sender and the network in a verified case: a wire under the native sender f,
+//! the translator T under the guest g.
 
 use uc_core::{Core, Policy, consts};
 use uc_net::Nanos;
@@ -11,16 +12,16 @@ pub trait Element {
     fn towards_network(&mut self, now: Nanos, segment: &mut Segment);
     /// Passes a segment of the network to the sender.
     fn towards_guest(&mut self, now: Nanos, segment: &mut Segment);
-    /// Returns what the element takes the sender for; `None` if it does not follow it.
+    /// Returns the element's shadow of the sender; `None` if the element has none.
     fn shadow(&self) -> Option<Shadow> {
         None
     }
 }
 
-/// The sender as an element follows it.
+/// The sender's state as the element computes it from the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow {
-    /// Window of f, in bytes.
+    /// Window of the law f, in bytes.
     pub window_bytes: u32,
     /// Phase, a `CA_…` of [`consts`].
     pub phase: u32,

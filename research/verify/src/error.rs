@@ -9,7 +9,7 @@ pub enum VerifyError {
         /// Line, column, and the text there.
         message: String,
     },
-    /// A number is out of its range.
+    /// A number is outside the range that its key allows.
     #[error("not a plan: {key} {message}")]
     Range {
         /// Key of the number.

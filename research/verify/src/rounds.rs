@@ -138,7 +138,7 @@ pub struct Row {
     pub at_ms: f64,
     /// Words that say what happened.
     pub happened: String,
-    /// Window of f.
+    /// Window of the law f.
     pub f: Window,
     /// The guest's own window.
     pub guest: Window,

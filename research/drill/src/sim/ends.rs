@@ -12,15 +12,15 @@ const TIME_WAIT: Nanos = Nanos::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) connection: Connection,
-    /// Which peer it talks to, counted from the first.
+    /// Number of the connection's peer, from 0.
     pub(crate) peer: u32,
-    /// The listening socket that it came by, until it is accepted.
+    /// The listening socket of the connection, until it is accepted.
     pub(crate) listener: Option<i64>,
-    /// Whether a socket refers to it.
+    /// Whether a socket refers to the connection.
     pub(crate) has_socket: bool,
     /// The pending error of the socket; 0: none.
     pub(crate) error: i64,
-    /// Time to live and class of what it sends.
+    /// Time to live of the connection's packets; next line, their traffic class.
     pub(crate) hops: u8,
     pub(crate) class: u8,
     /// End of TIME-WAIT; next line, the limit of connection setup.
@@ -48,7 +48,7 @@ impl End {
         self.connection.stage() == Stage::Closed && !self.has_socket
     }
 
-    /// Returns whether arriving segments belong to it.
+    /// Returns whether segments from this peer belong to the connection.
     pub(crate) fn is_reachable(&self, peer: u32) -> bool {
         self.peer == peer && self.connection.stage() != Stage::Closed
     }

@@ -17,7 +17,7 @@ const MTU_BYTES: u16 = 1500;
 /// The settings of a simulated host.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// The settings of its endpoints.
+    /// Settings of the host's TCP endpoints.
     pub(crate) config: Config,
     /// Drops segments with both SYN and FIN where a SYN may open a connection.
     pub(crate) drops_syn_fin: bool,

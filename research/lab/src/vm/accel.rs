@@ -10,9 +10,9 @@ use crate::vm::kernel;
 /// The executor of a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
-    /// The CPU itself.
+    /// KVM: the CPU itself runs the guest.
     Kvm,
-    /// QEMU's translator.
+    /// QEMU translates the guest's instructions.
     Tcg,
 }
 

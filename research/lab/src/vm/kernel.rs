@@ -65,7 +65,7 @@ impl Kernel {
         self.folder.join("vmlinuz")
     }
 
-    /// Returns the folder of its modules, without subfolders.
+    /// Returns the folder of the kernel's modules, without subfolders.
     pub fn modules(&self) -> PathBuf {
         self.folder.join("modules")
     }

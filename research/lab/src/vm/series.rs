@@ -2,7 +2,7 @@
 
 /// Series of the kernel with KASAN and lockdep, which `scripts/vm-kasan` builds; for tests only.
 pub const CHECKED_SERIES: &str = "6.12-kasan";
-/// End of that series and of its full version.
+/// Suffix of the series and of the release of a kernel with KASAN and lockdep.
 const CHECKED: &str = "-kasan";
 /// Factor of all timeouts if the kernel has KASAN and lockdep.
 const CHECKED_SLOWDOWN: u32 = 5;

@@ -45,8 +45,9 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Assigns the axes: along x goes the axis along which something is expected, else the longest;
-    /// the next longest makes the lines.
+    /// Assigns the sweep's axes. The x axis is the one that an expectation on the measure names by
+    /// `along`, otherwise the one with the most settings. The next in number of settings has one
+    /// line for each.
     fn new(report: &Report<'a>, measure: &'a Measure, axes: &[&'a Sweep]) -> Self {
         let expects = report.experiment.expects.iter();
         let along = expects

@@ -9,7 +9,7 @@ use crate::chart::Mark;
 use crate::panels::{Draft, extent, on_axes};
 use crate::run_set::RunSet;
 
-/// The texts of such a figure.
+/// Texts of a figure of a cumulative distribution.
 pub(super) struct Words<'a> {
     pub title: &'a str,
     pub caption: &'a str,

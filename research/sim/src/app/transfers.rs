@@ -60,7 +60,7 @@ impl Applications {
         self.transfer(number, receiver, bytes, hosts)
     }
 
-    /// Sends `bytes` over a connection of its own.
+    /// Opens a new connection and sends `bytes` over it.
     pub(super) fn transfer(
         &mut self,
         number: usize,

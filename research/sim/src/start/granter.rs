@@ -3,10 +3,10 @@
 use uc_core::watch::{Bucket, StartPolicy};
 use uc_net::{HostId, Nanos};
 
-/// The host that gives the turns of a shared link, with the link's bucket.
+/// The receiving host that grants the pacing slots of a shared link, with the link's token bucket.
 #[derive(Clone, Debug)]
 pub struct GranterHost {
-    /// Host that answers the questions.
+    /// The host that grants pacing slots.
     pub host: HostId,
     bucket: Bucket,
     policy: StartPolicy,

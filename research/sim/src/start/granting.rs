@@ -1,5 +1,5 @@
-//! Grants at the sending host (`core/watch/grant.h`): the question to the host that gives turns,
-//! and packets to the guest that wait for its answer.
+//! Pacing slots at the sending host (`core/watch/grant.h`): the question to the receiving host that
+//! grants them, and packets to the guest that wait for the answer.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use super::known::{Ends, Starts};
 use crate::packet::Packet;
 use crate::port::parse;
 
-/// A flow's grant, and the packets to its guest that wait for it.
+/// The grant of a flow's pacing slot, and the packets to the guest that wait for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asking {
     grant: Grant,
     waiting: VecDeque<Packet>,
-    /// When the first of them arrived.
+    /// Arrival of the first waiting packet.
     answered: Nanos,
     /// Whether the guest has seen the peer's answer: nothing waits any more.
     passed: bool,
@@ -39,7 +39,8 @@ impl Asking {
         0
     }
 
-    /// Processes the answer of the host that gives turns.
+    /// Processes the answer of the receiving host that grants pacing slots: the flow waits for
+    /// `wait_ns`.
     pub(super) fn granted(
         &mut self,
         now: Nanos,

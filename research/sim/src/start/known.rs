@@ -19,9 +19,9 @@ pub struct Starts {
     pub(super) paths: BTreeMap<Ends, Path>,
     /// Token bucket of the link to each host that receives flows with a start, and its policy.
     pub(super) links: BTreeMap<HostId, (Bucket, StartPolicy)>,
-    /// The host that gives the turns of a shared link, if there is one.
+    /// The host that grants the pacing slots of a shared link, if there is one.
     pub(super) granter: Option<GranterHost>,
-    /// What sending hosts know of it.
+    /// State of each sending host for the host that grants pacing slots.
     pub(super) granters: BTreeMap<HostId, Granter>,
     /// Timers of ends that ever had a start, by index.
     timers: BTreeMap<usize, TimerId>,
@@ -32,9 +32,9 @@ pub struct Starts {
 /// Counters of starts, summed over a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartCounts {
-    /// Flows whose path was probed before them.
+    /// Flows that began after probes of their path.
     pub probed: u64,
-    /// Flows that began with what was known of their path.
+    /// Flows that began without probes, by an earlier measurement of their path.
     pub unprobed: u64,
     /// Number of probes sent.
     pub probes: u64,
@@ -48,13 +48,13 @@ pub struct StartCounts {
     pub waited: u64,
     /// Time in nanoseconds for which initial windows were held, summed over these flows.
     pub waited_ns: u64,
-    /// Turns that the host of a shared link gave.
+    /// Pacing slots granted on a shared link.
     pub granted: u64,
-    /// Turns among them that were not at once.
+    /// Granted pacing slots that were later than the question.
     pub grants_waited: u64,
-    /// Time in nanoseconds for which these flows were to wait.
+    /// Time in nanoseconds until the granted pacing slots, summed over these flows.
     pub grants_waited_ns: u64,
-    /// Flows that started without the answer that they waited for.
+    /// Flows that started without an answer to their question for a pacing slot.
     pub unanswered: u64,
 }
 
@@ -119,12 +119,12 @@ impl Starts {
         self.timers.insert(place, timer);
     }
 
-    /// Returns the host that gives the turns of a shared link.
+    /// Returns the host that grants the pacing slots of a shared link.
     pub fn granter(&self) -> Option<HostId> {
         self.granter.as_ref().map(|granter| granter.host)
     }
 
-    /// Returns what a sending host knows of the granter.
+    /// Returns a sending host's state for the host that grants pacing slots.
     pub(super) fn granter_of(&self, host: HostId) -> Granter {
         self.granters.get(&host).copied().unwrap_or_default()
     }

@@ -6,13 +6,13 @@ use uc_tcp::{Segment, flags};
 
 use super::known::{Ends, Starts};
 
-/// The state of the sending host.
+/// State of a flow's probes at the sending host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probing {
     /// When the flow's first packet entered the network; `None` before that.
     asked: Option<Nanos>,
-    /// Whether it was retransmitted, so that the round-trip time of its answer is not known (RFC
-    /// 6298 §3).
+    /// Whether the flow's first packet was retransmitted, so that the answer gives no round-trip
+    /// time (RFC 6298 §3).
     again: bool,
     answered: bool,
     decided: Nanos,

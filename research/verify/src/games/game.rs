@@ -22,12 +22,12 @@ const IDLE_ONE_IN: u64 = 8;
 /// noise the guests' turns lock into each other's, and a window smaller by a segment gains 9 %.
 const UNEVEN: u64 = 4;
 
-/// What the guests of a game got through, in bytes.
+/// Goodput of a game's guests, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goodput {
     /// The first guest, which may be the adversary.
     pub first: u64,
-    /// All others together.
+    /// All other guests together.
     pub neighbours: u64,
 }
 

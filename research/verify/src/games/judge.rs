@@ -27,9 +27,9 @@ pub const FINALS: u64 = 1_000;
 /// What a plan achieves, as multiples of the same game with an honest guest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
-    /// The adversary's goodput.
+    /// The adversary's goodput ÷ the honest guest's in the same place.
     pub gain: f64,
-    /// The neighbours' goodput.
+    /// The neighbours' goodput beside the adversary ÷ beside the honest guest.
     pub left: f64,
     /// Games that were played with the plan.
     pub games: u64,
@@ -78,7 +78,7 @@ impl Arena {
         }
     }
 
-    /// Returns its network.
+    /// Returns the arena's network.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
@@ -123,7 +123,7 @@ impl Arena {
         }
     }
 
-    /// Plays a plan in the games of these seeds.
+    /// Plays a plan in one game for each seed. Returns the means.
     pub fn mean(&mut self, plan: &Plan, seeds: RangeInclusive<u64>) -> Standing {
         let games = seeds.clone().count() as u64;
         let adversary = sum(seeds

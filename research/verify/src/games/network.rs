@@ -62,19 +62,19 @@ impl Network {
         }
     }
 
-    /// Returns the number of its guests.
+    /// Returns the number of guests on the network.
     #[must_use]
     pub fn guests(&self) -> usize {
         1 + self.neighbours
     }
 
-    /// Returns the policy of its ports, without a guard.
+    /// Returns the policy of the guests' ports, without a guard.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// Returns whether its peers echo marks exactly.
+    /// Returns whether the guests' peers echo marks exactly.
     #[must_use]
     pub fn echoes_exactly(&self) -> bool {
         Law::of(&self.policy).has(law::Trait::EXACT)

@@ -14,12 +14,12 @@ const TRICKS_MAX: usize = 6;
 /// most a few percent of it, as an honest guest's retransmissions may.
 const VOLUME_TICKS: u64 = 256;
 
-/// A trick with the time at which it is done.
+/// A trick with its ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timed {
-    /// What is done.
+    /// The trick that is done.
     pub trick: Trick,
-    /// The first tick.
+    /// First tick of the trick.
     pub from: u64,
     /// The tick after the last one.
     pub until: u64,
@@ -30,9 +30,9 @@ pub struct Timed {
 /// All that the adversary does; the default is an honest guest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// How it opens its connection.
+    /// How the adversary opens its connection.
     pub greeting: Greeting,
-    /// What it does then.
+    /// Tricks after the connection is open.
     pub tricks: Vec<Timed>,
 }
 

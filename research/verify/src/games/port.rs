@@ -10,7 +10,7 @@ use crate::games::trick::Disguise;
 /// What the operator has set against guests that break the rules of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Nothing.
+    /// Neither `guard` nor `strict`.
     None,
     /// `guard = 1`.
     One,
@@ -54,7 +54,7 @@ struct Port {
 }
 
 impl Cores {
-    /// Creates so many ports with a policy.
+    /// Creates `count` ports with a policy.
     #[must_use]
     pub fn new(count: usize, policy: Policy) -> Cores {
         let port = Port {

@@ -60,11 +60,11 @@ pub enum Trick {
     Silent,
     /// Retransmits the segment that lies this many segments beyond the first unacknowledged one.
     Repeat(u16),
-    /// Sends a frame of this many bytes that says it consists of segments of so many bytes.
+    /// Sends a frame of this many bytes that claims segments of the second number of bytes.
     Giant(u16, u16),
     /// Sends this many segments of new data that the port sees, and the peer never gets.
     Ghosts(u8),
-    /// Sends this many segments beyond its windows after a gap of so many segments.
+    /// Sends this many segments beyond its windows, after a gap of the second number of segments.
     Jump(u8, u16),
     /// Sends a SYN, with this distance to its sequence number; true: nobody gets it.
     Syn(u32, bool),
