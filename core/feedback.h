@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the ends of a flow say about marks, by the way that its field `feedback` names: none,
- * classic or exact. The host agrees in the name of a guest without ECN. It clears what the peer says
- * before the guest sees it, and the marks on the peer's data, which it echoes in the guest's ACKs.
- * All offers are of classic ECN; a peer that shows that it counts bytes gets exact feedback under a
- * law with trait UC_EXACT.
+ * ECN feedback: how the host reads ECE and CWR from the peer, and writes them for the guest. The
+ * way of a flow (enum uc_way) is none, classic or exact. For a guest without ECN the host negotiates
+ * ECN itself. It clears ECE, CWR and CE from the peer's segments before the guest sees them, and
+ * echoes CE in the guest's ACKs. Every offer is of classic ECN. A peer that turns out to be a DCTCP
+ * sender gets exact feedback under a law with trait UC_EXACT.
  */
 #ifndef UC_FEEDBACK_H
 #define UC_FEEDBACK_H
@@ -18,7 +18,7 @@ static __always_inline void uc_set_way(struct uc_flow *flow, enum uc_way way)
 	flow->feedback = (flow->feedback & ~UC_FEEDBACK_WAY) | way;
 }
 
-/* Learns from a segment of the peer how it wants its marks echoed. */
+/* Switches the flow to exact feedback if a segment of the peer shows a DCTCP sender. */
 static __always_inline void uc_feedback_learn(struct uc_flow *flow,
 					      const struct uc_segment *segment)
 {
@@ -36,7 +36,7 @@ static __always_inline __u8 uc_feedback_read(const struct uc_flow *flow,
 	       !(flow->policy.modes & UC_MODE_NO_ECT);
 }
 
-/* Takes in data that the guest accepts, which may be marked (RFC 3168 §6.1.5). */
+/* Processes ECN of a segment of the peer that the guest accepts (RFC 3168 §6.1.5). */
 static __always_inline void uc_feedback_received(struct uc_flow *flow,
 						 const struct uc_segment *segment)
 {
@@ -52,8 +52,8 @@ static __always_inline void uc_feedback_received(struct uc_flow *flow,
 	}
 }
 
-/* Writes what the guest's segment says of marks. `exact`: what uc_exact_reports() returned for it.
- */
+/* Sets ECE on a segment of the guest that must report a mark. `exact`: the result of
+ * uc_exact_reports() for the segment. */
 static __always_inline void uc_feedback_write(const struct uc_flow *flow, __u8 exact,
 					      struct uc_edit *edit)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the host knows of one flow, both directions.
+ * The host's state of one flow, both directions.
  *
  * The two directions of a flow run on different CPUs. A platform holds one short lock per flow
  * around uc_translate(). So no field needs an atomic, and the core may read and write all of them.
@@ -18,39 +18,39 @@
 enum uc_stage {
 	UC_SYN_SENT,     /* the guest's SYN has passed, with an offer of ECN unless only observed */
 	UC_SYN_RECEIVED, /* the peer's SYN has passed; the guest's answer is awaited */
-	UC_TRANSLATING,  /* both ends have agreed */
+	UC_TRANSLATING,  /* both ends have agreed on the connection */
 };
 
 /* The shadow's state, with names as in RFC 5681 and RFC 6582 (and Linux: Open, CWR, Recovery,
  * Loss). */
 enum uc_ca_state {
 	UC_CA_OPEN,
-	UC_CA_CWR,      /* reduced on ECE until recover is passed */
+	UC_CA_CWR,      /* after a reduction on ECE, until snd_una passes recover */
 	UC_CA_RECOVERY, /* fast recovery */
 	UC_CA_LOSS,     /* after a retransmission timeout */
 };
 
-/* How the ends of a flow tell each other of marks (feedback.h). */
+/* How receivers report marks to senders in a flow (feedback.h). */
 enum uc_way {
-	UC_WAY_NONE,      /* they did not agree on ECN, or not yet */
+	UC_WAY_NONE,      /* the ends have not agreed on ECN */
 	UC_WAY_CLASSIC,   /* RFC 3168 */
-	UC_WAY_EXACT = 3, /* classic, to a peer that counts marked bytes: DCTCP's senders */
+	UC_WAY_EXACT = 3, /* classic, and the peer is a DCTCP sender, which counts marked bytes */
 };
 
 /* uc_flow.feedback */
 #define UC_FEEDBACK_WAY     0x03 /* enum uc_way */
-#define UC_FEEDBACK_REDUCED 0x04 /* the next new data say CWR */
-#define UC_FEEDBACK_MARKED  0x08 /* the guest's ACKs say ECE until the peer's CWR */
+#define UC_FEEDBACK_REDUCED 0x04 /* the guest's next new data get CWR */
+#define UC_FEEDBACK_MARKED  0x08 /* the guest's ACKs get ECE until the peer's CWR */
 
 /* uc_flow.bits */
-#define UC_FLOW_SACK       0x0001 /* both ends may use SACK: the guest runs RFC 6675 */
+#define UC_FLOW_SACK       0x0001 /* both ends may use SACK: the guest's loss recovery is RFC 6675 */
 #define UC_FLOW_TIMESTAMPS 0x0002
 #define UC_FLOW_LIMITED    0x0010 /* the guest filled the window: growth is allowed */
 #define UC_FLOW_TIMED      0x0020 /* timed_seq waits for its ACK */
 #define UC_FLOW_FIN_GUEST  0x0040
 #define UC_FLOW_FIN_PEER   0x0080
 #define UC_FLOW_RESET      0x0100
-#define UC_FLOW_TIMED_OUT  0x0200  /* ssthresh was set by a timeout of this same segment */
+#define UC_FLOW_TIMED_OUT  0x0200  /* ssthresh was set by a timeout of the segment at snd_una */
 #define UC_FLOW_WSCALE     0x0400  /* the sender of the SYN offered window scaling */
 #define UC_FLOW_NODELAY    0x0800  /* two sub-MSS segments are in flight at once: no Nagle */
 #define UC_FLOW_PAIRS      0x1000  /* window.h: cuts no sub-MSS segment off an odd segment */
@@ -74,13 +74,13 @@ enum uc_way {
 #define UC_FLOW_ADOPTED     0x40000000 /* its handshake was not seen: nothing is written */
 #define UC_FLOW_OVERRAN     0x80000000 /* guard.h: data went beyond the furthest edge */
 
-/* What the SYNs of one number have offered. */
+/* Options that SYNs with one sequence number have offered. */
 #define UC_FLOW_OFFERS (UC_FLOW_WSCALE | UC_FLOW_SACK | UC_FLOW_TIMESTAMPS)
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
-/* Proportional rate reduction (RFC 6937) of profile `linux`; after a timeout, in each profile, what
- * returns if it was spurious: undo.h. */
+/* Proportional rate reduction (RFC 6937) of profile `linux`. After a timeout, in each profile, the
+ * values that are restored if the timeout was spurious: undo.h. */
 struct uc_prr {
 	__u32 prior_cwnd;
 	__u32 delivered;
@@ -94,7 +94,7 @@ struct uc_reno {
 	__u32 ssthresh;
 	__u32 acked;   /* towards the next step of congestion avoidance */
 	__u32 recover; /* RFC 6582; profile `linux`: the end of any reduction */
-	/* where cwnd counts bytes: ECE up to this sequence number was answered; where it counts
+	/* if cwnd counts bytes: the law has reacted to ECE up to this sequence number; if it counts
 	 * segments: the largest flight of the window that ends at usage_seq */
 	__u32 reduced_seq;
 	struct uc_prr prr;
@@ -112,15 +112,16 @@ struct uc_dctcp {
 /* The number of segments of a window that are timed (rtt.h). */
 #define UC_TIMERS 4
 
-/* The timer of one segment in flight; not in use if `end` is not after snd_una. */
+/* The timer of one segment in flight; free if `end` is not after snd_una. */
 struct uc_timer {
-	__u32 end;   /* the sequence number behind the segment */
-	__u32 at_us; /* when it passed; wraps */
+	__u32 end;   /* the sequence number after the segment */
+	__u32 at_us; /* when the segment passed, in µs; wraps */
 };
 
 struct uc_delay {
 	struct uc_timer timers[UC_TIMERS];
-	__u32 last_us; /* the last two round-trip times since the last decrease; 0: none */
+	__u32 last_us; /* the last round-trip time since the last decrease, next line the one before;
+			* 0: none */
 	__u32 before_us;
 };
 
@@ -134,34 +135,36 @@ struct uc_coupled {
 	__u32 max_flight; /* where cwnd counts bytes: of the window that ends at usage_seq */
 };
 
-/* Whether something about the path's ECN is on trial: the low two bits of uc_flow.trial. */
+/* The test of the path's ECN that is under way (distrust.h): the low two bits of uc_flow.trial. The
+ * upper six are a count, whose meaning depends on the test. */
 enum uc_trial {
-	UC_TRIAL_NONE,   /* the rest counts reductions without an ACK free of ECE between */
-	UC_TRIAL_LOST,   /* what was in flight may be lost to ECT; segments not retransmitted yet */
-	UC_TRIAL_MARKED, /* data from trial_at on have no ECT; 1 after a retransmission */
-	UC_TRIAL_VERDICT, /* UC_MODE_NO_ECT is set; enum uc_remote_news */
+	UC_TRIAL_NONE,    /* no test; count: reductions in a row, no ACK without ECE between */
+	UC_TRIAL_LOST,    /* ECT data may be lost; count: segments not retransmitted yet */
+	UC_TRIAL_MARKED,  /* data from trial_at on has no ECT; count: 1 after a retransmission */
+	UC_TRIAL_VERDICT, /* the test has ended; count: enum uc_remote_news */
 };
 
 #define UC_TRIAL_COUNT_MAX 63
 
 struct uc_flow {
-	__u64 seen_ns; /* the last segment in either direction: idle flows are collected by it */
+	__u64 seen_ns; /* the last segment in either direction: uc_is_stale() */
 
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
 	__u32 snd_nxt;
-	__u32 edge;          /* the right edge that the guest was last given */
-	__u32 furthest_edge; /* the furthest right edge so far: guard.h */
+	__u32 edge;          /* the right edge that was last advertised to the guest */
+	__u32 furthest_edge; /* the furthest right edge advertised so far: guard.h */
 	__u32 timed_seq;     /* UC_FLOW_TIMED: the end of the segment that is timed */
 	__u32 timed_tick;    /* when that segment passed, before it the guest's SYN: since.h */
 	__u32 sent_tick;     /* when the guest's last data passed; 0: none yet */
 	__u32 srtt_us;       /* ×8, RFC 6298 */
 	__u32 rttvar_us;     /* ×4 */
 	__u32 runt_seq;      /* the end of the last new sub-MSS segment */
-	__u32 hole_seq;   /* UC_FLOW_HOLE: where that segment begins, or data refused with a SYN */
-	__u32 resent_end; /* the end of what it retransmitted since its timer fired */
-	/* distrust.h: while something is on trial, and where ecn_lost is not 0, a sequence number;
-	 * otherwise the smallest round-trip time in µs, ~0: none yet, 0: marks are not tested */
+	__u32 hole_seq;      /* UC_FLOW_HOLE: the overtaken segment's start, or that of data refused
+			   * with a SYN */
+	__u32 resent_end;    /* the end of the guest's retransmissions since its timer fired */
+	/* distrust.h: during a test, and while ecn_lost is not 0, a sequence number; otherwise the
+	 * smallest round-trip time in µs, ~0: none yet, 0: marks are not tested */
 	__u32 trial_at;
 
 	struct uc_reno reno;
@@ -180,32 +183,32 @@ struct uc_flow {
 	__u32 bits; /* UC_FLOW_* */
 
 	__u16 mss_bytes;           /* payload of a full segment of the guest, as observed; not 0 */
-	__u16 mss_agreed_bytes;    /* the most that it may be, by the options of both ends */
+	__u16 mss_agreed_bytes;    /* the maximum of mss_bytes, by the options of both ends */
 	__u16 mss_candidate_bytes; /* a smaller payload that may be the new MSS */
 	__u16 acked_bytes;         /* acknowledged, not yet counted as a whole segment */
 	__u16 peer_window;         /* window field of the last ACK to the guest, before the edit */
 	__u16 given_window;        /* the same field after the edit */
-	__u16 runt_short_bytes;    /* what the segment at runt_seq lacked to a full one */
-	__u16 repeated;          /* shows a hole at snd_una; 0: nothing does. uc_note_repeated() */
-	__u8 mss_candidate_seen; /* how often mss_candidate_bytes came in a row */
-	__u8 offered;            /* uc_offered_segments() and uc_piece_segments() */
-	__u8 handshake;          /* uc_wscale() and uc_syns() */
-	__u8 feedback;           /* UC_FEEDBACK_* */
-	__u8 stage;              /* enum uc_stage */
-	__u8 ca;                 /* enum uc_ca_state */
+	__u16 runt_short_bytes;    /* mss_bytes minus the payload of the segment at runt_seq */
+	__u16 repeated;            /* evidence of a hole at snd_una: uc_note_repeated(); 0: none */
+	__u8 mss_candidate_seen;   /* how often mss_candidate_bytes came in a row */
+	__u8 offered;              /* uc_offered_segments() and uc_piece_segments() */
+	__u8 handshake;            /* uc_wscale() and uc_syns() */
+	__u8 feedback;             /* UC_FEEDBACK_* */
+	__u8 stage;                /* enum uc_stage */
+	__u8 ca;                   /* enum uc_ca_state */
 	__u8 dup_acks;
 	__u8 backoffs;     /* profile `rfc`: timeouts since the last round-trip time was measured */
 	__u8 trial;        /* enum uc_trial, and a count */
 	__u8 ecn_lost;     /* ECT segments lost in a row, none delivered between: distrust.h */
-	__u8 guest_window; /* the largest that the guest has advertised: acceptable.h */
+	__u8 guest_window; /* the guest's largest advertised window, coded: acceptable.h */
 	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
 		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
-	struct uc_policy policy; /* its end, from the targets on, may store a SYN: reopen.h */
-	/* The platform's: the place of the annex. Without one, it and the next are room for a SYN.
-	 */
+	struct uc_policy policy; /* the fields from the targets on may store a SYN: reopen.h */
+	/* The index of the annex, set by the platform. Without an annex, this field and the next may
+	 * store a SYN. */
 	__u32 annex_at;
 	__u32 rest_of_syn;
-	__u32 seen; /* the platform's, for what it records of the flow */
+	__u32 seen; /* free for the platform: state of its records of the flow */
 };
 
 /*
@@ -225,12 +228,12 @@ struct uc_whole {
 };
 
 /*
- * Two rooms of fixed size for a law's own state. A law without trait UC_FAR has the near room, a
- * law with it the far one, in which the timers of rtt.h come first if it has trait UC_TIMED. A
- * law from outside the tree reads its room as a struct of its own, declared
- * __attribute__((may_alias)) and held against the size by a static assertion. Its parameters may
- * use any field of uc_policy that no other parameter of it uses; the targets only with UC_FAR,
- * since a SYN may be stored there (reopen.h).
+ * Two areas of fixed size for a law's own state: the near room in the flow, and the far room in its
+ * annex. A law has one of them, with trait UC_FAR the far room. With trait UC_TIMED the far room
+ * begins with the timers of rtt.h. A law from outside the tree defines a struct of its own for its
+ * room, with __attribute__((may_alias)), and compares the sizes in a static assertion. Its parameters
+ * may use any field of uc_policy that no other parameter of the law uses; the targets only with
+ * UC_FAR, since a SYN may be stored there (reopen.h).
  */
 #define UC_NEAR_BYTES 16
 #define UC_FAR_BYTES  40
@@ -245,14 +248,14 @@ _Static_assert(sizeof(struct uc_flow) == 200,
 _Static_assert(sizeof(struct uc_annex) <= sizeof(struct uc_flow),
 	       "an annex must fit into the place of a flow");
 
-/* Returns for how many segments the last advertised window had room; 15: for 15 or more. */
+/* Returns the size of the last advertised window in segments; 15: 15 or more. */
 static __always_inline __u32 uc_offered_segments(const struct uc_flow *flow)
 {
 	return flow->offered & 15;
 }
 
-/* Returns how many new segments the guest has sent since that window and since the last PSH; 15: 15
- * or more. */
+/* Returns how many new segments the guest has sent since the last advertised window and since the
+ * last PSH; 15: 15 or more. */
 static __always_inline __u32 uc_piece_segments(const struct uc_flow *flow)
 {
 	return flow->offered >> 4;
@@ -320,7 +323,7 @@ static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
 	       !uc_observes(&flow->policy);
 }
 
-/* Returns 1 if flows of a policy have an annex; `share`: as uc_flow has it. */
+/* Returns 1 if flows of a policy have an annex. `share`: uc_flow.share. */
 static __always_inline __u8 uc_needs_annex(const struct uc_policy *policy, __u8 share)
 {
 	return uc_law_has(policy->law, UC_FAR) |
@@ -333,8 +336,8 @@ static __always_inline __u8 uc_has_annex(const struct uc_flow *flow)
 	return uc_needs_annex(&flow->policy, flow->share);
 }
 
-/* Returns whether the port does no more for the flow than to echo its peer's marks: its windows
- * can't be written, and strict mode doesn't hold it by drops instead. */
+/* Returns whether the port only echoes the peer's marks for the flow: no window is written
+ * (UC_FLOW_HELD), and strict mode does not limit the guest by drops instead. */
 static __always_inline __u8 uc_only_echoes(const struct uc_flow *flow)
 {
 	return flow->bits & UC_FLOW_HELD && !uc_is_strict(&flow->policy);
@@ -345,14 +348,15 @@ static __always_inline enum uc_way uc_way_of(const struct uc_flow *flow)
 	return (enum uc_way)(flow->feedback & UC_FEEDBACK_WAY);
 }
 
-/* Returns 1 if both ends have agreed on ECN. It has no branch, as uc_guard_segments(). */
+/* Returns 1 if both ends have agreed on ECN. Written without a branch for the kernel's verifier, like
+ * uc_guard_segments(). */
 static __always_inline __u8 uc_has_feedback(const struct uc_flow *flow)
 {
 	return flow->feedback & UC_WAY_CLASSIC;
 }
 
-/* Returns whether the guest's new data are ECN-capable: both ends have agreed on it, and the law
- * can answer a mark. */
+/* Returns whether the guest's new data get ECT: both ends have agreed on ECN, and the law can answer
+ * a mark. */
 static __always_inline __u8 uc_sends_ect(const struct uc_flow *flow)
 {
 	return uc_has_feedback(flow) && !(flow->policy.modes & UC_MODE_NO_ECT);
@@ -367,10 +371,10 @@ static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
 }
 
 /*
- * Returns 1 if the flow leaves its group: the connection has ended. Under a guard a flow never
- * leaves. A guest can send a RST that its peer never gets; at each it would leave the group and
- * come back with the window of a new flow. The group does not count a flow that has been silent for
- * an epoch, so a closed one holds its share no longer than that.
+ * Returns 1 if the flow leaves its group because the connection has ended. Under a guard a flow never
+ * leaves: by RSTs that its peer never gets, a guest could leave the group and return with the window
+ * of a new flow. The group does not count a flow that was silent for an epoch, so a closed flow keeps
+ * its share no longer than an epoch.
  */
 static __always_inline __u8 uc_leaves_group(const struct uc_flow *flow)
 {
@@ -383,7 +387,7 @@ static __always_inline __u8 uc_counts_segments(const struct uc_flow *flow)
 	return flow->policy.profile == UC_PROFILE_LINUX && !uc_law_has(flow->policy.law, UC_BYTES);
 }
 
-/* Returns what the guest has sent and the peer has not acknowledged. */
+/* Returns the bytes that the guest has sent and the peer has not acknowledged. */
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {
 	return flow->snd_nxt - flow->snd_una;
@@ -395,7 +399,7 @@ static __always_inline __u64 uc_idle_us(const struct uc_flow *flow, __u64 now_ns
 	return uc_since_tick_ns(now_ns, flow->sent_tick, UC_IDLE_TICK_SHIFT) / 1000;
 }
 
-/* Returns the nanoseconds since what is timed has passed. */
+/* Returns the nanoseconds since the timed segment (timed_tick) has passed. */
 static __always_inline __u64 uc_timed_ns(const struct uc_flow *flow, __u64 now_ns)
 {
 	return uc_since_tick_ns(now_ns, flow->timed_tick, UC_RTT_TICK_SHIFT);
@@ -418,9 +422,9 @@ static __always_inline __u8 uc_is_half_open(const struct uc_flow *flow)
 }
 
 /*
- * How long an idle flow keeps its place in the table. Five values are those of Linux's connection
- * tracking (nf_conntrack_tcp_timeout_…): in order time_wait halved, syn_sent, syn_recv, fin_wait
- * and unacknowledged. The last is what RFC 5382 §5 asks of a NAT: 2 h 4 min.
+ * How long an idle flow keeps its place in the table. The first five values are those of Linux's
+ * connection tracking (nf_conntrack_tcp_timeout_…): in order time_wait halved, syn_sent, syn_recv,
+ * fin_wait and unacknowledged. The last is the minimum of RFC 5382 §5 for a NAT: 2 h 4 min.
  */
 #define UC_IDLE_CLOSED_NS     60000000000ULL   /* a RST was seen, or both FINs */
 #define UC_IDLE_HANDSHAKE_NS  120000000000ULL  /* the guest's SYN has no answer */
@@ -441,7 +445,7 @@ static __always_inline __u64 uc_idle_max_ns(const struct uc_flow *flow)
 	if (flow->bits & (UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER))
 		return UC_IDLE_CLOSING_NS;
 	/* a sender retransmits, or probes, every 2 min at least (Linux; RFC 6298 §2.5: 60 s or
-	 * more); one that has been silent longer has given up */
+	 * more); a sender that was silent longer has given up */
 	return uc_flight_bytes(flow) ? UC_IDLE_UNACKED_NS : UC_IDLE_TRANSLATED_NS;
 }
 

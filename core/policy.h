@@ -101,8 +101,8 @@ static __always_inline __u8 uc_is_strict(const struct uc_policy *policy)
 	return policy->modes / UC_MODE_STRICT & uc_law_acts(policy->law);
 }
 
-/* Returns the guard's slack in segments; 0: no guard. It is asked often, and by its branches the
- * verifier of BPF took twice as long: it has none. */
+/* Returns the guard's slack in segments; 0: no guard. Written without branches: callers are many, and
+ * with branches the kernel's verifier took twice as long. */
 static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 {
 	__u32 segments = policy->guard_segments;

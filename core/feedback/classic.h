@@ -39,14 +39,14 @@ static __always_inline __u8 uc_classic_read(const struct uc_segment *ack)
 	return ack->flags / UC_ECE & 1;
 }
 
-/* Takes in CWR on data for the guest: it ends the echo (§6.1.3). A mark on the same packet starts it
- * again. */
+/* Processes CWR on data for the guest: the ECE echo ends (§6.1.3). A mark on the same packet starts
+ * it again. */
 static __always_inline void uc_classic_reduced(struct uc_flow *flow)
 {
 	flow->feedback &= ~UC_FEEDBACK_MARKED;
 }
 
-/* Takes in marked data for the guest. */
+/* Processes a CE mark on data for the guest: the guest's ACKs get ECE until the peer's CWR. */
 static __always_inline void uc_classic_marked(struct uc_flow *flow)
 {
 	flow->feedback |= UC_FEEDBACK_MARKED;
@@ -58,8 +58,8 @@ static __always_inline __u8 uc_classic_reports(const struct uc_flow *flow)
 	return !!(flow->feedback & UC_FEEDBACK_MARKED);
 }
 
-/* Makes the guest's new data say CWR if the window was reduced since the last (§6.1.2), or
- * `always`. */
+/* Sets CWR on the guest's new data if the window was reduced since the last CWR (§6.1.2); with
+ * `always` in any case. */
 static __always_inline void uc_classic_confirm(struct uc_flow *flow, __u8 always,
 					       struct uc_edit *edit)
 {

@@ -37,7 +37,7 @@ struct uc_watch_policy {
 	__u8 span_part;    /* divisor of the round-trip time for span_us, 1 to 255; paper: 2 */
 	__u8 marked_part;  /* divisor for marked probes: X of them allow X/marked_part segments at
 			    * first and as many one round later, 2 to 255; paper: 2 */
-	__u8 granted;      /* 1: another host gives turns, on a link that several share (grant.h) */
+	__u8 granted;      /* 1: another host grants pacing slots, on a shared link (grant.h) */
 	__u8 pad;
 	__u64 pace_bytes_per_s; /* the rate of pacing slots, the receiving host's; 0: no pacing */
 };
