@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Remote ends and paths that harm flows with ECN, which the host asked for and the guest did not.
- * The guest must not lose its connection to it. So a flow tests what it suspects, and goes on
- * without ECN; the platform remembers the remote address for an hour (uc_remote below).
+ * Remote ends and paths that break connections with ECN. The host, not the guest, has asked for ECN,
+ * so the guest must not lose its connection because of ECN. A flow tests its path for three faults. After a
+ * fault it goes on without ECN, and the platform remembers the remote address for an hour (uc_remote
+ * below).
  *
- *   refused   a RST answers the SYN that asks for ECN, or only a SYN without the offer gets an
- *             answer. That may be meant: the service is down, SYNs were lost. So an address that
- *             has agreed to ECN is not suspected, and one that resets a SYN without the offer,
- *             too, is cleared.
- *   lost      ECT data vanish. A try ends with the ACK of what was in flight at its first
- *             retransmission. If all of that had to be retransmitted, and of the data after it as
- *             well, at least ten segments in all and none delivered between, it is the path.
- *   marked    everything is marked. After eight reductions in a row without one ACK free of ECE,
- *             and while the round-trip time shows no queue, the flow sends a window of data without
- *             ECT. A switch that marks because it is congested drops such data (RFC 7567 §4.2.1,
- *             RFC 3168 §5). If they arrive, the marks were no congestion: ECE means nothing any
- *             more.
+ *   refused   A RST answers the SYN with the ECN offer, or only a SYN without the offer gets an
+ *             answer. There are other causes: no service listens, or SYNs were lost. So an address
+ *             that has agreed to ECN before is not suspected, and an address that also resets a SYN
+ *             without the offer is cleared.
+ *   lost      ECT data is dropped. A try begins with a retransmission, and ends with the ACK of all
+ *             that was in flight then. The path is at fault if every segment had to be retransmitted
+ *             in two or more tries in a row: at least ten segments in all, none delivered between.
+ *   marked    Every packet is marked. After eight reductions in a row without an ACK free of ECE, and
+ *             while the round-trip time shows no queue, the flow sends a window of data without ECT.
+ *             A switch that marks because of congestion drops such data (RFC 7567 §4.2.1, RFC 3168
+ *             §5). If the data arrives, the marks did not mean congestion, and the law ignores ECE
+ *             from then on.
  *
  * RFC 9000 §13.4.2.1 and RFC 9768 §3.2.2.4 test paths of QUIC and AccECN for the same two faults.
  */
@@ -25,51 +26,50 @@
 #include "flow.h"
 #include "track.h"
 
-/* ECT segments lost in a row that convict a path, in two tries or more. */
+/* Minimum number of ECT segments lost in a row, over two tries or more, for fault `lost`. */
 #define UC_LOST_SEGMENTS 10
-/* Reductions in a row without an ACK free of ECE, before the marks are tested. */
+/* Reductions in a row without an ACK free of ECE after which the marks are tested. */
 #define UC_MARKED_CUTS 8
-/* The smallest round-trip time of a path whose marks are tested, in µs: shorter ones are within a
- * data centre, where a flow may begin behind a queue that stays. */
+/* Minimum round-trip time of a path whose marks are tested, in µs. Shorter paths lie within a data
+ * centre, where a flow may begin behind a standing queue, which its smallest round-trip time hides. */
 #define UC_MARKED_RTT_US 5000
-/* Segments without ECT that must arrive for the marks to be disbelieved. */
+/* Segments without ECT that must arrive to show that the marks do not mean congestion. */
 #define UC_MARKED_CONTROLS 2
 
-/* Parts of uc_flow.ecn_lost: a try has ended with all lost; a retransmission of this try was lost,
- * too, or no data has arrived yet; no ACK has come since the last one; one of them was no tail loss
- * probe, which may come before a delayed ACK; and the segments lost in a row. */
-#define UC_LOST_ONCE  0x80
-#define UC_LOST_DOUBT 0x40
-#define UC_LOST_QUIET 0x20
+/* Parts of uc_flow.ecn_lost */
+#define UC_LOST_ONCE  0x80 /* a try has ended in which every segment was lost */
+#define UC_LOST_DOUBT 0x40 /* a retransmission was lost, too, or no data has arrived yet */
+#define UC_LOST_QUIET 0x20 /* no ACK of new data since the last retransmission */
+/* A retransmission of this try was no tail loss probe, which can precede a delayed ACK. */
 #define UC_LOST_SURE  0x10
-#define UC_LOST_COUNT 0x0f
+#define UC_LOST_COUNT 0x0f /* the number of segments lost in a row, at most 15 */
 
-/* What a flow has shown of its remote address. */
+/* Evidence about the ECN behaviour of a flow's remote address. */
 enum uc_remote_news {
 	UC_REMOTE_NOTHING,
 	UC_REMOTE_AGREED,  /* it agreed to ECN */
-	UC_REMOTE_CLEARED, /* it reset a SYN without an offer, too */
+	UC_REMOTE_CLEARED, /* it reset a SYN without an ECN offer, too */
 	UC_REMOTE_REFUSED,
 	UC_REMOTE_LOST,
 	UC_REMOTE_MARKED,
 };
 
-/* Ends the flow's use of ECN for its data. */
+/* Stops ECT on the flow's data because of fault `why`. */
 static __always_inline void uc_distrust(struct uc_flow *flow, enum uc_remote_news why)
 {
 	flow->policy.modes |= UC_MODE_NO_ECT;
 	uc_set_trial(flow, UC_TRIAL_VERDICT, why);
 }
 
-/* Returns whether the flow tries anything. Under a guard it doesn't: a guest could feign that its
- * data were lost, to be rid of marks. */
+/* Returns whether the flow tests its path. Not under a guard: a guest could feign losses to get rid of
+ * marks. */
 static __always_inline __u8 uc_may_distrust(const struct uc_flow *flow)
 {
 	return uc_sends_ect(flow) && !uc_observes(&flow->policy) &&
 	       !(flow->policy.modes & UC_MODE_TRUST_ECN) && !uc_guard_segments(&flow->policy);
 }
 
-/* Begins without a suspicion, unless the SYN-ACK has brought one. */
+/* Initializes the tests when the connection opens, unless the handshake has ended with a verdict. */
 static __always_inline void uc_distrust_open(struct uc_flow *flow)
 {
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT && flow->policy.modes & UC_MODE_NO_ECT)
@@ -79,8 +79,8 @@ static __always_inline void uc_distrust_open(struct uc_flow *flow)
 	flow->trial_at = ~0U;
 }
 
-/* Trusts ECT again: some of it has arrived. A flow that has lost data does not test marks, since
- * its path was full. */
+/* Ends the tests because ECT data has arrived. Then the flow does not test marks: its path has
+ * lost data. */
 static __always_inline void uc_trust(struct uc_flow *flow)
 {
 	uc_set_trial(flow, UC_TRIAL_NONE, 0);
@@ -88,7 +88,7 @@ static __always_inline void uc_trust(struct uc_flow *flow)
 	flow->trial_at = 0;
 }
 
-/* Ends what is on trial where the flow goes on elsewhere (missed.h). */
+/* Ends a test when the flow moves to other sequence numbers after missed segments (missed.h). */
 static __always_inline void uc_distrust_moved(struct uc_flow *flow)
 {
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
@@ -98,22 +98,23 @@ static __always_inline void uc_distrust_moved(struct uc_flow *flow)
 	uc_trust(flow);
 }
 
-/* Returns whether what is no new data may be ECT, under a law that has all ECT: not where its
- * retransmissions were lost, too, or all of a try. */
+/* Returns whether segments that are not new data may get ECT, under a law that sets ECT on all. Not
+ * after retransmissions were lost, too, or all segments of a try. */
 static __always_inline __u8 uc_marks_rest(const struct uc_flow *flow)
 {
 	return uc_sends_ect(flow) && !(flow->ecn_lost & (UC_LOST_DOUBT | UC_LOST_ONCE));
 }
 
-/* Returns whether none of the guest's data was acknowledged yet (as far as profile `linux` knows,
- * which leaves `recover` until its first reduction). */
+/* Returns whether none of the guest's data is acknowledged yet. Only profile `linux` can tell: its
+ * `recover` keeps the initial value until the first reduction. */
 static __always_inline __u8 uc_is_first_flight(const struct uc_flow *flow)
 {
 	return uc_counts_segments(flow) && flow->reno.recover + 2 == flow->snd_una;
 }
 
-/* Takes in a retransmission of `segments`, before it leaves. `again`: of the same data as the one
- * before. What an ACK has reported behind a hole was ECT, too, and has arrived. */
+/* Processes a retransmission of `segments` segments before it leaves. `again`: of the same data as the
+ * retransmission before. No try begins if an ACK has shown a hole: the data after it, also ECT, has
+ * arrived. */
 static __always_inline void uc_distrust_resent(struct uc_flow *flow, enum uc_sent sent, __u8 again,
 					       __u32 segments)
 {
@@ -162,11 +163,11 @@ static __always_inline void uc_judge_lost(struct uc_flow *flow)
 	}
 }
 
-/* Ends the test of marks, by an ACK of data without ECT. */
+/* Ends the test of marks at an ACK of data without ECT. */
 static __always_inline void uc_judge_marks(struct uc_flow *flow)
 {
 	if (uc_trial_count(flow)) {
-		/* congestion, and not tested again */
+		/* data without ECT was lost: congestion. Marks are not tested again. */
 		flow->policy.modes &= ~UC_MODE_NO_ECT;
 		uc_trust(flow);
 		return;
@@ -174,17 +175,17 @@ static __always_inline void uc_judge_marks(struct uc_flow *flow)
 	uc_distrust(flow, UC_REMOTE_MARKED);
 }
 
-/* Returns whether the round-trip time shows no queue that marks: such a queue is at least a seventh
- * of what the path holds (RFC 8257 §4.1 and its source, DCTCP §3.3), and the smoothed time here at
- * most an eighth above the smallest. */
+/* Returns whether the round-trip time shows that no queue marks: the smoothed time is at most an eighth
+ * above the smallest. A queue that marks holds at least a seventh of the bandwidth-delay product
+ * (RFC 8257 §4.1 and its source, DCTCP §3.3). */
 static __always_inline __u8 uc_is_idle_path(const struct uc_flow *flow)
 {
 	return flow->trial_at >= UC_MARKED_RTT_US &&
 	       flow->srtt_us >> 3 <= flow->trial_at + (flow->trial_at >> 3);
 }
 
-/* Counts reductions on ECE that no ACK without ECE has interrupted, and begins the test of marks.
- */
+/* Counts reductions on ECE without an ACK free of ECE between, and at UC_MARKED_CUTS begins the test of
+ * marks. */
 static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc_ack *ack,
 					   __u8 has_cut)
 {
@@ -202,8 +203,8 @@ static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc
 	}
 }
 
-/* Takes in an ACK that acknowledges nothing new while something is on trial: one that shows a hole
- * shows that ECT data behind it have arrived, unless a retransmission may have. */
+/* Processes an ACK without new data during a test. An ACK that shows a hole shows that ECT data after
+ * the hole has arrived, unless what has arrived may be a retransmission. */
 static __always_inline void uc_distrust_repeated(struct uc_flow *flow)
 {
 	__u8 first = uc_trial_of(flow) == UC_TRIAL_LOST &&
@@ -214,7 +215,7 @@ static __always_inline void uc_distrust_repeated(struct uc_flow *flow)
 		uc_trust(flow);
 }
 
-/* Takes in an ACK of new data, after the law. `has_cut`: the law has reduced its window on ECE. */
+/* Processes an ACK of new data, after the law. `has_cut`: the law has reduced its window on ECE. */
 static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct uc_ack *ack,
 					      __u8 has_cut)
 {
@@ -222,7 +223,7 @@ static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct
 
 	switch (uc_trial_of(flow)) {
 	case UC_TRIAL_NONE:
-		/* data that were sent as ECT since the last try have arrived */
+		/* data sent as ECT since the last try has arrived */
 		if (flow->ecn_lost && uc_after(flow->snd_una, flow->trial_at))
 			uc_trust(flow);
 		uc_count_marks(flow, ack, has_cut);
@@ -241,7 +242,7 @@ static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct
 	}
 }
 
-/* Takes in that the peer has reset the guest's SYN. */
+/* Processes a RST of the peer that answers the guest's SYN. */
 static __always_inline void uc_distrust_reset(struct uc_flow *flow)
 {
 	__u8 asked = uc_has_feedback(flow) && !(flow->policy.modes & UC_MODE_NO_ECT) &&
@@ -250,16 +251,16 @@ static __always_inline void uc_distrust_reset(struct uc_flow *flow)
 	uc_set_trial(flow, UC_TRIAL_VERDICT, asked ? UC_REMOTE_REFUSED : UC_REMOTE_CLEARED);
 }
 
-/* Returns whether flows of a policy do without ECN where others have lost by it. Under a guard they
- * don't: a guest could have an address refuse it, by a port that is closed. */
+/* Returns whether flows of a policy avoid ECN towards addresses with a remembered fault. Not under a
+ * guard: by SYNs to a closed port, a guest could make an address seem to refuse ECN. */
 static __always_inline __u8 uc_remembers_remotes(const struct uc_policy *policy)
 {
 	return uc_law_has(policy->law, UC_WANTS_ECN) && !uc_observes(policy) &&
 	       !(policy->modes & UC_MODE_TRUST_ECN) && !uc_guard_segments(policy);
 }
 
-/* Takes in a SYN-ACK that does not agree to ECN. If only a SYN without the offer got it, SYNs that
- * ask may be dropped on the way. */
+/* Processes a SYN-ACK that does not agree to ECN. If it answers a SYN without the offer, the SYNs with
+ * the offer may have been dropped on the path. */
 static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 {
 	if (flow->policy.ecn_syns && uc_syns(flow) > flow->policy.ecn_syns &&
@@ -267,7 +268,7 @@ static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 		uc_distrust(flow, UC_REMOTE_REFUSED);
 }
 
-/* Returns what the flow has shown of its remote address so far. */
+/* Returns the flow's evidence about its remote address so far. */
 static __always_inline enum uc_remote_news uc_remote_news_of(const struct uc_flow *flow)
 {
 	__u32 agreed;
@@ -276,12 +277,12 @@ static __always_inline enum uc_remote_news uc_remote_news_of(const struct uc_flo
 		return UC_REMOTE_NOTHING;
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
 		return (enum uc_remote_news)uc_trial_count(flow);
-	/* of a flow that the peer opened it is not known yet if the SYN was forged */
+	/* of a flow that the peer opened, the SYN may be forged until the peer acknowledges */
 	agreed = uc_has_feedback(flow) & flow->bits / UC_FLOW_ANSWERED;
 	return flow->stage == UC_TRANSLATING && agreed ? UC_REMOTE_AGREED : UC_REMOTE_NOTHING;
 }
 
-/* What a platform remembers of a remote address, for each port by itself. */
+/* What a platform remembers of a remote address, separately for each port. */
 struct uc_remote {
 	__u64 until_ns;
 	__u32 news; /* enum uc_remote_news */
@@ -290,19 +291,19 @@ struct uc_remote {
 
 #define UC_REMEMBERED_NS 3600000000000ULL
 
-/* Returns whether what is remembered still holds. */
+/* Returns whether the remembered evidence is still valid. */
 static __always_inline __u8 uc_remembers(const struct uc_remote *remote, __u64 now_ns)
 {
 	return remote->news && now_ns < remote->until_ns;
 }
 
-/* Returns whether flows with this remote address must do without ECN. */
+/* Returns whether flows with this remote address must not use ECN. */
 static __always_inline __u8 uc_is_distrusted(const struct uc_remote *remote, __u64 now_ns)
 {
 	return remote->news >= UC_REMOTE_REFUSED && uc_remembers(remote, now_ns);
 }
 
-/* Takes in news of the remote address. `remote`: what is remembered of it, or zeroed. */
+/* Updates what is remembered of a remote address. `remote`: its entry, zeroed if new. */
 static __always_inline void uc_remember(struct uc_remote *remote, enum uc_remote_news news,
 					__u64 now_ns)
 {
