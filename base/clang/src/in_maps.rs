@@ -25,7 +25,8 @@ impl ParseCallbacks for InMaps {
         derives
     }
 
-    /// The core's own types, which other crates take from the core's.
+    /// Returns which traits the core's own types implement: bindgen does not generate them here,
+    /// but every crate takes them from `uc_core`.
     fn blocklisted_type_implements_trait(
         &self,
         _name: &str,

@@ -9,13 +9,13 @@ pub type Segment = sys::uc_segment;
 /// New values of the three fields that the light path may change, and the offers that strict mode
 /// removes.
 pub type Edit = sys::uc_edit;
-/// What the operator wants of a port.
+/// The operator's policy for flows of a port.
 pub type Policy = sys::uc_policy;
 /// All that the host knows of one flow: its state, to which this dereferences, and its annex.
 pub type Flow = sys::uc_whole;
-/// What the host knows of any flow.
+/// The host's state of a flow, without the annex.
 pub type FlowState = sys::uc_flow;
-/// What the host knows besides of a flow whose law has a far room, or that shares its window.
+/// Additional state of a flow whose law has a far room, or that shares its window.
 pub type Annex = sys::uc_annex;
 
 impl Flow {

@@ -3,7 +3,7 @@
 
 use crate::{Flow, Segment, sys};
 
-/// What a port's two hooks have seen.
+/// Record of which of a port's two hooks have seen segments.
 pub type Hooks = sys::uc_hooks;
 
 /// Constants of the interface under their C names without the prefix.

@@ -60,9 +60,9 @@ pub struct LawRow {
     pub what: String,
     /// Why the law cuts a window ([`Law::why_it_cuts`]).
     pub why_it_cuts: String,
-    /// What grows the window, and reduces it on a loss.
+    /// Name of the machine, which grows the window and reduces it on a loss.
     pub machine: String,
-    /// What says how much of the window a mark leaves.
+    /// Name of the cut, which computes what a mark leaves of the window.
     pub cut: String,
     /// The bits of the law's traits.
     pub traits: u32,

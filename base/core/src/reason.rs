@@ -62,7 +62,8 @@ impl Reason {
         self.0
     }
 
-    /// Returns what strict mode makes of the reason to pass a segment of the guest.
+    /// Returns the reason that strict mode counts instead, when this is a reason to pass a segment
+    /// of the guest; most become drops.
     #[must_use]
     pub fn strict(self) -> Reason {
         // SAFETY: takes numbers, reads nothing.

@@ -19,7 +19,7 @@ pub struct Slot<C = Compiled> {
     flow: Option<Flow>,
     /// The peer's SYN that the guest has not answered: it opens no flow before that.
     asked: Option<Segment>,
-    /// What is remembered of the flow's remote address.
+    /// Remembered evidence about the ECN behaviour of the flow's remote address.
     remote: Remote,
 }
 

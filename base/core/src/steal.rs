@@ -3,11 +3,11 @@
 
 use crate::sys;
 
-/// What is done about a stall; all zero does nothing.
+/// Policy of the handling of stalls; all zero: nothing is done.
 pub type Policy = sys::uc_steal_policy;
 /// The state of one CPU's clock, by which a guest detects that the CPU was taken away.
 pub type Clock = sys::uc_steal_clock;
-/// What is known of one timer.
+/// State of one timer of a connection.
 pub type Timer = sys::uc_steal_timer;
 
 /// Constants of the interface under their C names without the prefix.

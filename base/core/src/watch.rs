@@ -16,7 +16,7 @@ pub type Bucket = sys::uc_watch_bucket;
 pub type Grant = sys::uc_watch_grant;
 /// A sending host's state for the receiving host that grants pacing slots; all zero: none.
 pub type Granter = sys::uc_watch_granter;
-/// What to do with a segment of the receiving guest.
+/// Edit and delay of a segment of the receiving guest.
 pub type Answer = sys::uc_watch_answer;
 
 /// Constants of the contract under their C names without the prefix.

@@ -126,7 +126,7 @@ impl Connection {
         !is_same
     }
 
-    /// Takes the guest's SYN or SYN-ACK of a new connection.
+    /// Initializes the connection from the guest's SYN or SYN-ACK.
     pub(crate) fn begin(&mut self, syn: &Segment, now_ns: u64) {
         let is_answer = syn.has(ACK);
         let peer_offer = self.peer_offer.filter(|_| is_answer);
@@ -161,7 +161,7 @@ impl Connection {
         scale.min(14)
     }
 
-    /// Takes a segment of the guest other than a SYN.
+    /// Updates the connection for a segment of the guest other than a SYN. Returns what it carries.
     pub(crate) fn sent(&mut self, segment: &Segment, now_ns: u64) -> Sent {
         self.seen_ns = now_ns;
         if segment.has(ACK) && self.is_open() {
@@ -182,7 +182,7 @@ impl Connection {
         if is_new { Sent::New } else { Sent::Again }
     }
 
-    /// Takes a packet towards the guest.
+    /// Updates the connection for a packet towards the guest. Returns what it acknowledges.
     pub(crate) fn arrived(&mut self, segment: &Segment, now_ns: u64) -> Arrived {
         if segment.has(SYN) || !segment.has(ACK) || segment.has(RST) {
             return self.open_by(segment, now_ns);

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-/// What a hold did since it was created.
+/// Counters of a hold since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// ACKs released later than they arrived.

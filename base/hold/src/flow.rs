@@ -77,7 +77,7 @@ impl<P: Packet> Flow<P> {
         self.connection.is_finished() && self.due_ns().is_none() && is_empty
     }
 
-    /// Takes a segment of the guest.
+    /// Processes a segment of the guest.
     pub(crate) fn sent(
         &mut self,
         now_ns: u64,
@@ -130,7 +130,7 @@ impl<P: Packet> Flow<P> {
         self.rtt.start(syn.end(), now_ns);
     }
 
-    /// Takes a packet towards the guest.
+    /// Processes a packet towards the guest.
     pub(crate) fn arrived(
         &mut self,
         now_ns: u64,
@@ -230,7 +230,7 @@ impl<P: Packet> Flow<P> {
         }
     }
 
-    /// Does what is due.
+    /// Releases and retransmits the packets that are due.
     pub(crate) fn act(&mut self, now_ns: u64, desk: &mut Desk<'_, P>) {
         let path = self.path();
         if let Some(pacer) = &mut self.pacer {

@@ -21,7 +21,7 @@ impl Memory {
         bytes <= self.most - self.used
     }
 
-    /// Takes `bytes` if they are free. Returns whether they were.
+    /// Reserves `bytes` if they are free. Returns whether they were.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         let fits = self.has(bytes);
         if fits {

@@ -35,7 +35,7 @@ const TIMEOUTS_MAX: u32 = 8;
 /// Maximum time without a segment of either end; then the host gives up.
 const SILENCE_NS: u64 = 60_000_000_000;
 
-/// What is under way.
+/// The kind of loss recovery that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No repair, or one that was left to the guest.

@@ -44,7 +44,8 @@ impl Rtt {
         self.timed.get_or_insert((end, now_ns));
     }
 
-    /// Gives up what is being timed, because something was retransmitted.
+    /// Cancels the round-trip time sample under way, because a segment was retransmitted (Karn's
+    /// rule).
     pub(crate) fn stop(&mut self) {
         self.timed = None;
     }

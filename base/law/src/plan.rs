@@ -12,7 +12,7 @@ pub const DEFAULT_FLOWS_MAX: u32 = 65536;
 /// Flows whose events are remembered where no number is asked for, at 400 bytes each: 26 MB.
 pub const RINGS_MAX: u32 = 65536;
 
-/// All that an operator says of a port.
+/// The operator's configuration of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortPlan {
     /// Tried in their order at a flow's SYN: the first that matches says its policy. Where none

@@ -15,11 +15,11 @@ mod file;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{value}` is not a {what}: {why}; write for example \"{example}\"")]
 pub struct UnitError {
-    /// What stood there.
+    /// The text that is not valid.
     pub value: String,
     /// "rate", "duration" or "size".
     pub what: &'static str,
-    /// What is wrong with it.
+    /// Description of the error.
     pub why: String,
     /// A spelling that is accepted.
     pub example: &'static str,

@@ -24,7 +24,7 @@ pub enum PrefixError {
     /// The address has fewer bits than the length.
     #[error("has /{bits}, but an address of this family has {bits_max} bits; write fewer")]
     TooLong {
-        /// The length that was asked for.
+        /// The prefix length that was given.
         bits: u8,
         /// The bits of an address of its family: 32 or 128.
         bits_max: u8,
@@ -77,13 +77,13 @@ impl Prefix {
         Prefix { address, bits: 128 }
     }
 
-    /// Is every address of `other` one of this, too?
+    /// Returns whether the prefix contains every address of `other`.
     pub fn contains(self, other: Prefix) -> bool {
         let differs = (self.address.to_bits() ^ other.address.to_bits()) & mask(self.bits);
         self.bits <= other.bits && differs == 0
     }
 
-    /// Is it one of IPv4 addresses only?
+    /// Returns whether the prefix contains only IPv4 addresses.
     pub fn is_ipv4(self) -> bool {
         self.bits >= MAPPED_BITS && self.address.to_ipv4_mapped().is_some()
     }
