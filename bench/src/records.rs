@@ -25,7 +25,7 @@ pub struct Kept {
     pub points: Vec<Point>,
     /// Experiment and backend, for the record's first line.
     pub head: Head,
-    /// What is kept; `None` without a file.
+    /// The record; `None` without a file.
     pub record: Option<KeptRecord>,
     path: PathBuf,
 }

@@ -174,7 +174,7 @@ fn print(counts: Counts, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Says what was done.
+/// Describes the counters in one sentence.
 fn sentence(counts: &Counts) -> String {
     let of = counts.decisions;
     format!(

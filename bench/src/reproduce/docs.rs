@@ -41,9 +41,9 @@ impl Changed {
 
 /// The documents compared with the records.
 pub struct Documents {
-    /// Files that differ from what the records say.
+    /// Files whose numbers differ from the records.
     pub changed: Vec<Changed>,
-    /// What no writing remedies, in one line each.
+    /// Problems that --accept cannot remedy, one line each.
     pub problems: Vec<String>,
     /// Number of numbers that come from records.
     pub quotes: usize,

@@ -1,4 +1,4 @@
-//! What a flow's guest got of `uc dupack`.
+//! Duplicate ACKs that `uc dupack` sent for a flow.
 
 use std::fmt;
 

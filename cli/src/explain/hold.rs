@@ -6,7 +6,7 @@ use serde::Serialize;
 use uc_hold::{HeldFlow, Status};
 use uc_port::FlowView;
 
-/// What this host holds of a flow.
+/// Functions of `uc hold` that apply to a flow.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct HoldBy(HeldFlow);

@@ -1,4 +1,4 @@
-//! What is known of a connection that is split.
+//! Status of a split connection.
 
 use std::fmt;
 use std::net::SocketAddr;

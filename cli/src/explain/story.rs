@@ -34,7 +34,7 @@ pub struct Story {
     pub dupack: Option<DupackBy>,
     /// Packets of the flow that this host holds; `None` without `uc hold`.
     pub hold: Option<HoldBy>,
-    /// What the handshake agreed on.
+    /// Parameters that the handshake agreed on.
     pub agreed: AgreedRow,
     /// What limits the guest at this moment.
     pub limit: LimitRow,

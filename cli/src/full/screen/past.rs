@@ -18,7 +18,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Number of flows by what limited them, in the order of [`Limit::ALL`].
 type Limits = [u32; Limit::ALL.len()];
 
-/// What one sample showed of a port, tenant or flow.
+/// Values of a port, tenant or flow in one sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     bits_per_s: u64,

@@ -20,7 +20,7 @@ struct Head {
     version: String,
 }
 
-/// What was seen at one moment.
+/// The state of ports and flows at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// Time since the first sample.

@@ -19,7 +19,7 @@ pub struct View {
     pub(super) chosen: usize,
     /// The history of the chosen flow, if it is shown.
     pub(super) story: Option<String>,
-    /// What flows must contain to be shown.
+    /// Text that a flow's row must contain to be shown.
     pub(super) words: String,
     /// Whether keys are words of the filter.
     pub(super) is_typing: bool,
@@ -69,7 +69,7 @@ impl View {
         self.sort(chosen);
     }
 
-    /// Says where the replay is.
+    /// Sets the position of the replay that is shown.
     pub fn is_at(&mut self, place: String) {
         self.replay = Some(place);
     }
