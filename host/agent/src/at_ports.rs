@@ -48,7 +48,7 @@ impl<P: AtPort> PortCommand<P> {
         self.running.interval()
     }
 
-    /// Has the process work at these ports from now on.
+    /// Sets the ports at which the process works from now on.
     pub fn want(&mut self, desired: &BTreeMap<u32, Wanted>) {
         if self.enabled {
             let wanted = desired.iter().filter(|(_, port)| !port.held);

@@ -120,7 +120,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Has the source read a policy.
+    /// Calls `read` with the policy's source and the functions that a read needs.
     fn with_source<T>(
         &mut self,
         read: impl FnOnce(&mut Source, &mut AgentState, &Reader<'_>) -> T,

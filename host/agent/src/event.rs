@@ -1,4 +1,4 @@
-//! What the engine learns of.
+//! Events that the agent's engine handles.
 
 use std::collections::BTreeMap;
 

@@ -116,7 +116,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Knows no names yet.
+    /// Creates the state without any guest's name.
     pub fn new(places: Places) -> Self {
         Self {
             places,

@@ -23,7 +23,7 @@ type Places = BTreeMap<String, Result<String, String>>;
 pub struct Splits {
     enabled: bool,
     running: Running<Setup>,
-    /// What the policy wants.
+    /// Ports that the policy wants split, and the settings of split connections.
     wanted: (Places, uc_policy::Split),
     /// Ports of the interfaces that the process was told.
     ports: Vec<String>,
@@ -162,7 +162,7 @@ fn places(desired: &BTreeMap<u32, Wanted>, links: &[Link]) -> Places {
         .collect()
 }
 
-/// What this host can do of what the policy wants.
+/// The part of the policy's splits that this host can do, and the refused rest.
 struct Fit {
     /// The setup, with the interfaces that can be split.
     setup: Setup,
@@ -172,7 +172,7 @@ struct Fit {
     refused: BTreeMap<String, String>,
 }
 
-/// Returns what this host can do of it.
+/// Returns the part of the policy's splits that this host can do.
 ///
 /// # Errors
 /// What keeps this host from splitting any port so.

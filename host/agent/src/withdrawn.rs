@@ -132,7 +132,7 @@ impl Withdrawn {
         Ok(())
     }
 
-    /// Gives all ports back and removes the stored names.
+    /// Returns all ports to the agent and removes the stored names.
     pub fn forget(&mut self) {
         self.which = Which::Only(BTreeSet::new());
         // Usually the file does not exist.

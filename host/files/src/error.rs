@@ -10,7 +10,7 @@ pub enum FileError {
     /// A file or socket that could not be used.
     #[error("could not {action}: {source}{}", missing_rights(.source))]
     Io {
-        /// What was tried, and on what.
+        /// The operation that failed, and its object.
         action: String,
         /// The system's answer.
         source: io::Error,

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-/// What was done since the start.
+/// Counters since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that the programs handed over.

@@ -297,7 +297,7 @@ fn take_from(served: &Served, most: usize) -> Result<usize, HoldError> {
     })
 }
 
-/// Takes what is handed over in a port's ring.
+/// Processes the packets in a port's ring.
 fn serve(port: Port) -> Result<Served, HoldError> {
     let failed = |error| HoldError::libbpf("listen for packets", &error);
     let port = Rc::new(RefCell::new(port));

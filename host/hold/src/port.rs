@@ -127,7 +127,7 @@ impl Port {
         &self.maps.ring
     }
 
-    /// Takes a packet that the programs handed over.
+    /// Processes a packet that the programs handed over.
     pub fn receive(&mut self, now_ns: u64, entry: &[u8]) {
         let Ok((head, rest)) = uc_hold_head::read_from_prefix(entry) else {
             return;

@@ -72,7 +72,7 @@ impl Wire {
         open().map_err(|error| HoldError::kernel("open a packet socket", error))
     }
 
-    /// Returns the signs by which the programs know the frames.
+    /// Returns the marks by which the programs recognize this process's frames.
     pub fn own(&self) -> &Own {
         &self.own
     }
@@ -82,7 +82,7 @@ impl Wire {
         self.mark(frame.marks()).is_ok() && send(&self.to_guest, frame)
     }
 
-    /// Has the next frames towards the guest carry these marks.
+    /// Sets the mark and priority of the next frames towards the guest.
     fn mark(&self, marks: Marks) -> io::Result<()> {
         let before = self.marks.get();
         if before.mark != marks.mark {

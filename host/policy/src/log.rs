@@ -1,4 +1,4 @@
-//! What the agent logs, and how.
+//! Settings of the agent's log: filter and format.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

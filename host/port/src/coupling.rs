@@ -157,13 +157,13 @@ impl Programs {
         self.delete(&self.maps.couplings, &ifindex.to_ne_bytes())
     }
 
-    /// Takes all of that away.
+    /// Removes a port's coupling and priorities from the maps.
     pub(crate) fn clear_coupling(&self, ifindex: u32) -> Result<(), PortError> {
         let had = self.priorities()?.remove(&ifindex).unwrap_or_default();
         self.remove_coupling(ifindex, &had)
     }
 
-    /// As it is in force.
+    /// Returns the port's coupling that is in force; `None`: the port has none.
     pub(crate) fn coupling(&self, ifindex: u32) -> Result<Option<PortCoupling>, PortError> {
         let Some(raw) = self.value::<uc_port_coupling>(&self.maps.couplings, ifindex)? else {
             return Ok(None);

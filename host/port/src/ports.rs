@@ -39,7 +39,7 @@ pub struct PortView {
     pub flows_max: u32,
     /// Packets of the port by direction and reason.
     pub counters: Counters,
-    /// What its two hooks have seen.
+    /// Record of which of the port's two hooks have seen segments.
     pub hooks: Hooks,
 }
 

@@ -13,7 +13,7 @@ use crate::store::Store;
 use uc_core::Law;
 use uc_law::{PortPlan, RINGS_MAX};
 
-/// What [`Store::upgrade`] had to do.
+/// Result of [`Store::upgrade`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upgrade {
     /// Nothing was pinned; now new programs and maps are.
@@ -112,7 +112,7 @@ impl Store {
         Ok((programs, what))
     }
 
-    /// Gives these programs to all that has an older version's.
+    /// Replaces the programs of an older version by these at every port.
     fn swap_all(&self, programs: &Programs) -> Result<(), PortError> {
         let [linked, by_clsact] = self.ports_by_hook()?;
         for ifindex in linked {

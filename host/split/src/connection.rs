@@ -11,7 +11,7 @@ use crate::pipes::Pipes;
 use crate::side::Side;
 use crate::sockets;
 
-/// What follows after a connection was attended to.
+/// What the worker does next with a connection.
 #[derive(Debug)]
 pub enum Next {
     /// Wait for one of the connection's sockets.

@@ -23,7 +23,7 @@ pub enum SplitError {
     Failed {
         /// The program and its first arguments.
         program: String,
-        /// What it printed, in one line, or the kernel's error.
+        /// The program's output in one line, or the kernel's error.
         because: String,
     },
     /// The packet filter refuses the table.
@@ -35,7 +35,7 @@ pub enum SplitError {
     Table {
         /// Name of the table.
         table: &'static str,
-        /// What nft printed.
+        /// The message of nft.
         because: String,
     },
     /// The interface does not exist.

@@ -87,7 +87,7 @@ impl Setup {
     }
 }
 
-/// What one process may take, fixed when it starts.
+/// Limits of one process, fixed when it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Maximum number of connections at once; more are reset.

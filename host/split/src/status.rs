@@ -6,7 +6,7 @@ use uc_service::Task;
 use crate::counts::Totals;
 use crate::setup::{Limits, Setup};
 
-/// What is split, and how much was.
+/// The setup of `uc split` and the counters of its connections.
 pub type Status = uc_service::Status<Setup, Done>;
 
 /// What the process may take, and how much it has split.

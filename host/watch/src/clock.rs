@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Returns what a clock of this machine says, in nanoseconds.
+/// Returns the time of a clock of this machine, in nanoseconds.
 pub(crate) fn clock_ns(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |time| Duration::from(time).as_nanos() as u64)
 }

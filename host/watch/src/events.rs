@@ -1,4 +1,4 @@
-//! What became of handshakes and probes, in numbers.
+//! Counters of handshakes and probes, by outcome.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;

@@ -100,7 +100,7 @@ impl<'a> Holder<'a> {
         builder.build().map_err(failed)
     }
 
-    /// Does everything that is due.
+    /// Sends the probes and releases the handshakes that are due.
     fn work(&self, schedule: &mut Schedule) {
         while let Some(task) = schedule.due(now_ns()) {
             match task {

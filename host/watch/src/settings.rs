@@ -1,4 +1,4 @@
-//! What the operator wants of the ports that are watched.
+//! The operator's settings of watched ports.
 
 use uc_law::Data;
 

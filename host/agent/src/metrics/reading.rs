@@ -1,4 +1,4 @@
-//! What one scrape reads.
+//! The values that one scrape reads.
 
 use uc_client::AgentState;
 use uc_port::{Counters, PortError, PortView, Programs, Store};

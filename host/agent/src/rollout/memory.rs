@@ -21,14 +21,14 @@ const FILE_MAX_BYTES: u64 = KEPT_MAX_BYTES + (1 << 16);
 /// Why a policy is not good whose trial was not stored.
 const LOST: &str = "canary.json does not have its trial; change a comment in it to try it again";
 
-/// What a host stores.
+/// State of a fleet's rollout that a host stores on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// What this host said of policies, the last one last.
+    /// This host's verdicts on policies, in order of time.
     pub said: Vec<Verdict>,
     /// The policy on trial; one that was found worse stays here until the host has gone back.
     pub trial: Option<Trial>,
-    /// What was counted under the policy in force, unless that is on trial.
+    /// Packets under the policy in force; `None` while a policy is on trial.
     pub base: Option<Base>,
 }
 
@@ -39,9 +39,9 @@ pub struct Trial {
     pub hash: String,
     /// The policy before it, to which the host may go back.
     pub former: Option<Kept>,
-    /// What was counted under that.
+    /// Packets under the former policy.
     pub before: Tally,
-    /// Seconds for which that was counted.
+    /// Seconds for which packets were counted under the former policy.
     pub before_s: u64,
 }
 

@@ -50,7 +50,7 @@ pub fn follow(
     followed.map_err(|error| format!("must be tried, which could not be stored: {error}"))
 }
 
-/// Takes in that ports have the policy in force.
+/// Begins counting packets, because ports have the policy in force.
 pub fn begin(rollout: &mut Rollout, source: &Source, ports: &Ports) {
     if !source.is_fleet() || !rollout.awaits_ports() {
         return;

@@ -142,7 +142,8 @@ impl GuestChannel {
         (now >= self.not_before).then(|| listener.as_fd())
     }
 
-    /// Returns how long its channel is not to be read.
+    /// Returns for how long the guest's channel is not read, which limits its reports; `None`: it
+    /// can be read.
     pub fn rests(&self, now: Instant) -> Option<Duration> {
         let rest = self.read_at.saturating_duration_since(now);
         (self.channel.is_some() && !rest.is_zero()).then_some(rest)

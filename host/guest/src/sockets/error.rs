@@ -57,7 +57,7 @@ pub enum Absent {
          /run/netns that are visible here; run uc in the host's PID and mount namespaces"
     )]
     Hidden {
-        /// The number by which this network namespace knows the other.
+        /// Number of the peer's network namespace in this one (link-netnsid).
         number: i32,
     },
 }

@@ -33,7 +33,7 @@ struct Port {
     counts: Counts,
 }
 
-/// What a flow got.
+/// Rounds and counters of one flow's duplicate ACKs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Given {
     rounds: Rounds,

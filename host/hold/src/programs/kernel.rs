@@ -63,7 +63,7 @@ fn run(program: &OwnedFd, frame: &[u8], repeat: u32) {
     run_packet(program.as_fd(), frame, context, 0).unwrap();
 }
 
-/// Takes what was handed over.
+/// Returns the heads of the packets that were handed over.
 fn taken(maps: &PortMaps) -> Vec<uc_hold_head> {
     let mut heads = Vec::new();
     let mut builder = RingBufferBuilder::new();

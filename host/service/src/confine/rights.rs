@@ -1,4 +1,4 @@
-//! What a confined process gives up.
+//! Removal of a confined process's privileges: user, capabilities, system calls, resources.
 
 use std::io;
 
