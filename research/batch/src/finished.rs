@@ -11,7 +11,7 @@ use crate::request::Request;
 
 /// An experiment all of whose runs were made and judged.
 pub struct Finished {
-    /// What was asked for.
+    /// The request: experiment file, backend, options.
     pub request: Request,
     /// The experiment with its overrides.
     pub experiment: Experiment,

@@ -20,7 +20,7 @@ use crate::stored::Stored;
 /// Name of the file.
 pub const RUNS: &str = "runs.jsonl";
 
-/// What a command asked for, and by which program.
+/// The request of a command, and the version of its program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The experiment and the part of it that is run.
@@ -117,7 +117,7 @@ enum LineOf<'a> {
     Run(Box<Stored>),
 }
 
-/// What a file holds.
+/// Content of a file of runs.
 #[derive(Debug, Default)]
 pub struct Held {
     /// Sittings in the order of time.

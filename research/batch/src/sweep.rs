@@ -19,7 +19,7 @@ type Key = (u32, usize, u32);
 
 /// An experiment, the runs that were made, and those that are wanted.
 pub struct Sweep {
-    /// What was asked for.
+    /// The request: experiment file, backend, options.
     pub request: Request,
     core: Running,
     /// The experiment with its overrides.

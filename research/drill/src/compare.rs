@@ -10,7 +10,7 @@ use crate::target::Datagram;
 use crate::translate::{Numbers, options, sacked, understood};
 use crate::verdict::Stop;
 
-/// What a script expects.
+/// The packet that a script expects, and its context.
 pub(crate) struct Against<'a> {
     pub(crate) packet: &'a Packet,
     /// The segment in the packet.

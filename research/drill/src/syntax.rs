@@ -25,7 +25,7 @@ impl fmt::Display for Place {
 pub struct Error {
     /// Where the reader stopped.
     pub place: Place,
-    /// What was expected, and what stands there.
+    /// The syntax that was expected, and the text found.
     pub why: String,
 }
 
@@ -34,7 +34,7 @@ pub struct Error {
 pub struct Script {
     /// The lines at its head that begin with `--`.
     pub flags: Vec<Flag>,
-    /// What happens, in the order of the file.
+    /// The script's events, in the order of the file.
     pub events: Vec<Event>,
 }
 
@@ -58,7 +58,7 @@ pub struct Event {
     pub conditions: Vec<(String, bool)>,
     /// When it happens.
     pub when: When,
-    /// What happens at that time.
+    /// The action of the event.
     pub act: Act,
 }
 
@@ -84,7 +84,7 @@ pub enum When {
     Blocking(Moment, Moment),
 }
 
-/// What an event does.
+/// The action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// A packet that arrives at the host.
@@ -108,7 +108,7 @@ pub struct Packet {
     pub ip: Vec<(String, u64)>,
     /// The ports of UDP around TCP (RFC 6951's idea, FreeBSD's `udp_tunneling_port`).
     pub udp: Option<(u64, u64)>,
-    /// What the packet carries.
+    /// The protocol part of the packet.
     pub content: Content,
 }
 

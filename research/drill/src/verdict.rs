@@ -11,7 +11,7 @@ pub enum Verdict {
     Failed {
         /// The event that did not hold.
         place: Place,
-        /// What was expected there, and what was seen.
+        /// The expected and the observed packet or result.
         why: String,
     },
     /// The script needs what the target lacks.

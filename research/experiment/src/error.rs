@@ -38,7 +38,7 @@ pub enum Error {
     Set {
         /// Override as it was given.
         text: String,
-        /// What is wrong with it and what would be right.
+        /// Description of the error, and the remedy.
         message: String,
     },
     /// A case was selected that the file doesn't have.

@@ -44,7 +44,7 @@ pub struct Head {
     pub arm: Arm,
     /// Seed of repetition 0; the others count up from it.
     pub seed: u64,
-    /// What decided the runs: [`crate::Experiment::setup_hash`].
+    /// Hash of the keys that decide the runs: [`crate::Experiment::setup_hash`].
     pub setup: String,
 }
 

@@ -426,7 +426,7 @@ pub enum Alpha {
     /// The shadow of the guest's port.
     #[default]
     Shadow,
-    /// A sender that knows every mark exactly.
+    /// An ideal sender that counts every marked byte without feedback errors.
     Exact,
     /// The guest itself.
     Guest,

@@ -16,7 +16,7 @@ const NO_SEQUENCE: u64 = u64::MAX;
 /// The `sequence` of a packet that the next link has refused already: no later link will ask for it.
 const REFUSED: u64 = u64::MAX - 1;
 
-/// What the network knows of a packet.
+/// The network's metadata of a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     /// Time of arrival at the far end of `link`.

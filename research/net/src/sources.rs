@@ -4,10 +4,10 @@
 use crate::routes::Routes;
 use crate::topology::{HostId, LinkId};
 
-/// What comes to a link.
+/// The sources of the packets that enter a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Nothing.
+    /// No packet enters the link.
     Nothing,
     /// The packets of one other link alone.
     Link(LinkId),

@@ -17,7 +17,7 @@ pub struct Entry {
     pub file: String,
     /// Overrides of the file's keys.
     pub set: Vec<String>,
-    /// What is kept, at most once for each backend.
+    /// Records of the experiment, at most one for each backend.
     pub kept: Vec<Shown>,
 }
 

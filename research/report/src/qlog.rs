@@ -10,7 +10,7 @@ use uc_experiment::{FlowRecord, FlowSample, LawEvent, LawEventKind};
 
 use crate::Error;
 
-/// What is told of a flow besides its record.
+/// Context of a flow that its record does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// Experiment, case and repetition in words.

@@ -15,7 +15,7 @@ pub enum Way {
     ToNetwork(Segment),
 }
 
-/// What the port of one connection holds.
+/// The packets that the port of one connection holds.
 #[derive(Clone, Debug)]
 pub struct Held {
     hold: Hold<(), Packet>,

@@ -55,7 +55,7 @@ pub struct FlowPlan {
     pub policy: Option<Policy>,
     /// Policy of the duplicate ACKs that the guest's port sends; `None`: it sends none.
     pub dupacks: Option<dupack::Policy>,
-    /// What the guest's port holds; `None`: nothing.
+    /// Settings of `hold` at the guest's port; `None`: nothing is held.
     pub hold: Option<uc_hold_core::Settings>,
     /// Policy of the receivers' ports; `None`: ports without the core.
     pub receiver_policy: Option<Policy>,

@@ -86,7 +86,7 @@ impl Observer for Moments<'_> {
 }
 
 impl Moment {
-    /// Says in a few words what happened.
+    /// Describes the event in a few words.
     fn words(&self) -> String {
         let count = |count: u32, what: &str| match count {
             0 => None,
@@ -136,7 +136,7 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Moment> {
 pub struct Row {
     /// Time since the start, in milliseconds.
     pub at_ms: f64,
-    /// Words that say what happened.
+    /// Description of the event.
     pub happened: String,
     /// Window of the law f.
     pub f: Window,

@@ -80,7 +80,7 @@ impl End {
         self.settle(now);
     }
 
-    /// Takes a segment that arrived.
+    /// Processes a segment that arrived.
     pub(crate) fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl FnMut(Segment)) {
         let before = self.connection.stage();
         // A reset does not shorten TIME-WAIT (RFC 1337 §3).

@@ -71,7 +71,7 @@ impl Host {
         self.next_end
     }
 
-    /// Lets a connection act, and sends what it sends.
+    /// Calls `act` on a connection, and sends the segments that it produces.
     pub(crate) fn act<R>(
         &mut self,
         id: usize,

@@ -1,4 +1,4 @@
-//! What an application is notified of.
+//! Notifications of an application.
 
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::granter::GranterHost;
 use crate::scenario::Scenario;
 use crate::timers::TimerId;
 
-/// The end's own host and its peer's.
+/// The hosts of a connection's ends: first that of the end in question, then its peer's.
 pub type Ends = (HostId, HostId);
 
 /// All hosts' knowledge of their paths, and the counters.

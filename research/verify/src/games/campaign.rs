@@ -24,7 +24,7 @@ pub struct Chain {
 pub struct Campaign {
     /// The law of all ports.
     pub law: Law,
-    /// What is set against the adversary.
+    /// The guard at the adversary's port.
     pub guard: Guard,
     /// The seed of all chains.
     pub seed: u64,

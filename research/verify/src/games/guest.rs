@@ -105,7 +105,7 @@ impl Guest {
         }
     }
 
-    /// Does a trick once.
+    /// Performs a trick once.
     fn play(&mut self, trick: Trick, behaviour: &Behaviour, send: Send<'_>) {
         let base = self.tcp.segment(self.tcp.nxt, 0);
         match trick {

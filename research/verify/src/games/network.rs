@@ -12,7 +12,7 @@ const HEADER_BYTES: u64 = 54;
 /// A full segment on the link.
 const FULL_BYTES: u64 = MSS as u64 + HEADER_BYTES;
 
-/// What a game is played in.
+/// The network of a game: bottleneck, delays, policy and number of guests.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     /// The seed that it was drawn from.
@@ -111,7 +111,7 @@ impl Link {
         self.queue.push_back((of, segment));
     }
 
-    /// Gives the link one more tick of time.
+    /// Advances the link by one tick.
     pub fn tick(&mut self) {
         self.credit_bytes = match self.queue.is_empty() {
             true => FULL_BYTES,
