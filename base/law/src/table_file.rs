@@ -38,7 +38,7 @@ impl<'de, Of: Table> Deserialize<'de> for Chosen<Of> {
     }
 }
 
-/// Reads a table.
+/// Visitor that reads a TOML table of settings.
 struct TableOf<Of>(PhantomData<Of>);
 
 impl<'de, Of: Table> Visitor<'de> for TableOf<Of> {

@@ -152,7 +152,8 @@ impl Process {
     }
 }
 
-/// Has the calling process, a child of the agent, end in order when the agent ends.
+/// Asks the kernel to end the calling process, a child of the agent, by SIGTERM when the agent
+/// ends.
 fn end_with(agent: u32) -> std::io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
     if nix::unistd::getppid().as_raw() as u32 != agent {

@@ -91,20 +91,20 @@ pub enum PolicySource {
     File,
     /// Etcd.
     Etcd,
-    /// The copy on disk of etcd's last one.
+    /// The stored copy of the last policy from etcd.
     Kept,
 }
 
 /// The result of reading a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadState {
-    /// When it was read, in seconds of Unix time.
+    /// Time of reading, in seconds of Unix time.
     pub at_unix_s: u64,
     /// The file or key that was read.
     pub place: String,
-    /// Whether it is in force now; if not, the one before it still is.
+    /// Whether the policy that was read is in force; if not, the policy before it still is.
     pub accepted: bool,
-    /// What is wrong with it, each with its line and column.
+    /// Errors of the policy, each with its line and column.
     pub errors: Vec<String>,
 }
 
@@ -119,9 +119,9 @@ pub struct EtcdState {
     pub connected: bool,
     /// The newest revision that etcd has reported.
     pub revision: i64,
-    /// Why it isn't connected.
+    /// Why the agent does not follow the key; `None` while it does.
     pub error: Option<String>,
-    /// The result of reading its last policy, or the copy of that on disk.
+    /// The result of reading etcd's last policy, or the stored copy of it.
     #[serde(default)]
     pub reload: ReloadState,
 }
@@ -137,9 +137,9 @@ pub struct CanaryState {
     pub stage: CanaryStage,
     /// Checksum of the policy's text.
     pub hash: String,
-    /// Why it is not in force here.
+    /// Why the policy is not in force on this host; `None` if it is.
     pub why: Option<String>,
-    /// What this host, as a canary, said of the last policies.
+    /// This host's verdicts, as a canary, on the last policies.
     pub said: Vec<Verdict>,
 }
 
@@ -154,11 +154,11 @@ pub enum CanaryStage {
     Tries,
     /// The policy before is in force until the canaries have tried this one.
     Waits,
-    /// A canary found it worse than the policy before it, which is in force.
+    /// A canary found the policy worse than the one before, which is in force.
     Worse,
 }
 
-/// What a canary thinks of a policy that it has tried.
+/// A canary's verdict on a policy that it has tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
@@ -180,24 +180,26 @@ pub struct PortState {
     /// The name that the policy's pattern matched: that one, an alternative name, or what libvirt
     /// or CNI calls the guest.
     pub matched: String,
-    /// The tenant, by its name.
+    /// Name of the port's tenant; `None`: no tenant.
     pub tenant: Option<String>,
-    /// Whether the programs are on it.
+    /// Whether the port has the programs.
     pub attached: bool,
-    /// Whether an operator took it off the agent's hands.
+    /// Whether an operator has detached the port (`uc detach`), so that the agent leaves it
+    /// detached.
     pub held: bool,
-    /// How many rules of the policy are about it, `[defaults]` among them.
+    /// Number of the policy's rules that apply to the port, `[defaults]` included.
     pub rules: u32,
-    /// Flows that it may have, half-open ones apart; 0: as many as the table has free places.
+    /// Maximum number of the port's flows that are not half-open; 0: as many as the table has free
+    /// places.
     pub flows_max: u32,
-    /// Why it isn't as the policy wants it.
+    /// Why the port is not as the policy wants it; `None` if it is.
     pub error: Option<String>,
 }
 
 /// A process that watches flows start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchState {
-    /// Names of the ports that it watches.
+    /// Names of the ports that the process watches.
     pub ports: Vec<String>,
     /// The process number; none while it does not run.
     pub pid: Option<u32>,

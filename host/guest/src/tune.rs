@@ -47,7 +47,7 @@ pub struct TuningState {
     pub cgroup: String,
     /// The settings of the group.
     pub tuning: Tuning,
-    /// Whether a policy wants it, and no operator made it by hand.
+    /// Whether the agent made the tuning by its policy, not an operator by hand.
     pub by_policy: bool,
     /// Connections that were opened or accepted since.
     pub connections: u64,

@@ -1,5 +1,5 @@
-//! Binds the address of the metrics. Another process may have it, by chance or on purpose, and that
-//! must not keep the agent from its ports.
+//! Binds the address of the metrics. If another process has the address, by chance or on purpose,
+//! binding is tried again, and the agent's ports work meanwhile.
 
 use std::net::SocketAddr;
 use std::time::Duration;
