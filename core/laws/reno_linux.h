@@ -118,8 +118,8 @@ static __always_inline void uc_linux_begin_reduction(struct uc_flow *flow, __u32
 	reno->prr.delivered = 0;
 	reno->prr.out = 0;
 	reno->acked = 0;
-	flow->feedback |=
-		UC_FEEDBACK_REDUCED; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+	/* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+	flow->feedback |= UC_FEEDBACK_REDUCED;
 }
 
 static __always_inline void uc_linux_cut(struct uc_flow *flow, __u32 ssthresh)

@@ -84,8 +84,8 @@ static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 	reno->acked = 0;
 	flow->ca = UC_CA_RECOVERY;
 	flow->bits &= ~UC_FLOW_RESENT; /* in the repair before */
-	flow->feedback |=
-		UC_FEEDBACK_REDUCED; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+	/* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+	flow->feedback |= UC_FEEDBACK_REDUCED;
 	flow->losses++;
 }
 

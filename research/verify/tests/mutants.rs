@@ -124,8 +124,8 @@ const MUTANTS: [Mutant; 30] = [
     Mutant::new(
         "no CWR after a loss",
         RFC,
-        "flow->feedback |= UC_FEEDBACK_REDUCED; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */",
-        "",
+        "of any cause */\n\tflow->feedback |= UC_FEEDBACK_REDUCED;",
+        "of any cause */",
     ),
     Mutant::new(
         "ECT on retransmissions",
