@@ -101,8 +101,8 @@ static __always_inline __u64 uc_kinds_of(__u8 removed)
 	       UC_KIND_BIT(removed, UC_OPT_MPTCP, UC_KIND_MPTCP);
 }
 
-/* Returns which bytes of a SYN's options belong to options of these kinds, bit n for byte n. The
- * options were parsed by uc_parse_options(). */
+/* Returns which bytes of a SYN's options belong to options of these kinds, bit n for byte n. Ends
+ * where uc_parse_options() ends: at an option that contradicts its length. */
 __attribute__((noinline)) __u64 uc_find_options(struct __sk_buff *skb, __u32 at, __u32 bytes,
 						__u64 kinds)
 {
@@ -119,7 +119,8 @@ __attribute__((noinline)) __u64 uc_find_options(struct __sk_buff *skb, __u32 at,
 			offset++;
 			continue;
 		}
-		if (bpf_skb_load_bytes(skb, at + offset, option, 2) || option[1] < 2)
+		if (bpf_skb_load_bytes(skb, at + offset, option, 2) || option[1] < 2 ||
+		    offset + option[1] > bytes)
 			break;
 		/* without a branch: the verifier would follow both ways in each round */
 		found |= (kinds >> (option[0] & 63) & (option[0] < 64)) *

@@ -105,6 +105,43 @@ fn live_offers_are_removed_from_the_bytes_of_a_syn_and_its_checksum_holds() {
 }
 
 #[test]
+fn live_offers_are_removed_up_to_an_option_that_contradicts_its_length() {
+    let withheld = consts::OPT_SACK << consts::WITHHELD_SHIFT;
+    over_families(|programs, guest, remote| {
+        let policy = Policy {
+            modes: withheld as u8,
+            ..policy()
+        };
+        programs.set_plan(IFINDEX, &policy.into()).unwrap();
+        let offers = consts::OPT_MSS | consts::OPT_SACK;
+        pass(
+            programs,
+            &frame(&segment(consts::SYN, offers), guest, remote, &PLAIN),
+        );
+        let answer = Segment {
+            seq: 9_000,
+            ack: 1_001,
+            direction: consts::TO_GUEST as u8,
+            payload_bytes: 100,
+            wire_payload_bytes: 100,
+            ..segment(consts::SYN | consts::ACK, offers)
+        };
+        let mut bytes = frame(&answer, guest, remote, &PLAIN);
+        let tcp_at = read(&bytes, 0, false).unwrap().tcp_at;
+        let end = tcp_at + usize::from(bytes[tcp_at + 12] >> 4) * 4;
+        // behind MSS and SACK-permitted: another one, which reaches into the data
+        assert_eq!(end - tcp_at, 28);
+        bytes[end - 2..end].copy_from_slice(&[4, 40]);
+        let run = programs
+            .test_run(Direction::ToGuest, &bytes, context())
+            .unwrap();
+        let options = &run.packet[tcp_at + 20..end];
+        assert_eq!(options[4..], [1, 1, 4, 40]);
+        assert_eq!(run.packet[end..], bytes[end..], "the data are the sender's");
+    });
+}
+
+#[test]
 fn live_offers_that_policy_removes_become_nops_wherever_they_stand() {
     let all = consts::OPT_MSS | consts::OPT_SACK | consts::OPT_WSCALE | consts::OPT_TIMESTAMPS;
     over_families(|programs, guest, remote| {

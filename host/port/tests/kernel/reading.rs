@@ -203,7 +203,11 @@ fn write_options(mut rest: &mut [u8], edit: &Edit) {
         let length = match kind {
             0 => return,
             1 => 1,
-            _ => usize::from(tail[0]),
+            _ => match tail.first().map(|length| usize::from(*length)) {
+                Some(length) if (2..=1 + tail.len()).contains(&length) => length,
+                // the port reads no further than an option that contradicts its length
+                _ => return,
+            },
         };
         let bit = match kind {
             3 => consts::OPT_WSCALE,
