@@ -11,6 +11,7 @@ use std::process::Command;
 use etherparse::{PacketBuilder, TcpOptionElement};
 use uc_core::{Core, Edit, Flow, Law, Loaded, Policy, Reason, Segment, consts};
 use uc_lab::netns::Namespace;
+use uc_live::folder;
 use uc_port::{Direction, PacketContext, ProgramObject, Programs};
 
 use crate::common::by_hand::TOOLS;
@@ -33,20 +34,6 @@ const ACK: u8 = consts::ACK as u8;
 const CWR: u8 = consts::CWR as u8;
 const ECE: u8 = consts::ECE as u8;
 const SYN: u8 = consts::SYN as u8;
-
-/// Copies a folder and those in it.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("room for a folder");
-    for entry in fs::read_dir(from).expect("the folder is there") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).expect("room for a file");
-        }
-    }
-}
 
 /// Runs a command in a folder; it must succeed.
 fn run(command: &mut Command, root: &Path, what: &str) {
@@ -93,7 +80,7 @@ fn simulated(root: &Path) {
 /// A folder in which all that the page says was done. `attach` runs the commands about ports.
 fn followed(attach: impl Fn(&Path, &str)) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
-    copy(&repository().join("core"), &root.path().join("core"));
+    folder::copy(&repository().join("core"), &root.path().join("core"));
     let base = repository().join("base").canonicalize().expect("a path");
     symlink(base, root.path().join("base")).expect("room for a link");
     let mut seen = Vec::new();

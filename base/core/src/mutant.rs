@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use uc_live::folder;
+
 use crate::Loaded;
 
 /// A fault in one header of `core/`.
@@ -52,7 +54,7 @@ pub fn compile(scratch: &Path, mutant: Option<&Mutant>) -> Loaded {
     let name = mutant.map_or("none", |mutant| mutant.name);
     let name = name.replace(|c: char| !c.is_alphanumeric(), "-");
     let headers = scratch.join(&name);
-    copy(&folder("../../core"), &headers);
+    folder::copy(&own("../../core"), &headers);
     if let Some(mutant) = mutant {
         mutant.plant(&headers);
     }
@@ -62,7 +64,7 @@ pub fn compile(scratch: &Path, mutant: Option<&Mutant>) -> Loaded {
         .arg(&library)
         .arg("-I")
         .arg(&headers)
-        .arg(folder("src/shim.c"))
+        .arg(own("src/shim.c"))
         .output()
         .expect("clang runs");
     let errors = String::from_utf8_lossy(&clang.stderr);
@@ -71,19 +73,7 @@ pub fn compile(scratch: &Path, mutant: Option<&Mutant>) -> Loaded {
     unsafe { Loaded::open_library(&library) }.expect("the library that was just built")
 }
 
-fn folder(relative: &str) -> PathBuf {
+/// Returns the path of a file or folder beside this crate's manifest.
+fn own(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("room for a folder");
-    for entry in fs::read_dir(from).expect("the folder is there") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).expect("room for a header");
-        }
-    }
 }

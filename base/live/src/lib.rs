@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 pub mod command;
+pub mod folder;
 mod peace;
 pub mod seccomp;
 

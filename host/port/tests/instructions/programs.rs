@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use libbpf_rs::{MapType, ObjectBuilder, Program};
+use uc_live::folder;
 
 use super::record::{Counts, Figures, compiler};
 
@@ -75,7 +76,7 @@ fn sizes(program: &Program<'_>) -> [(&'static str, u32); 3] {
 /// program, as instructions that load a constant.
 pub fn plant(tree: &Path, figures: &Figures, figure: &str, part: f64) {
     for folder in ["core", "bpf"] {
-        copy(&super::root().join(folder), &tree.join(folder));
+        folder::copy(&super::root().join(folder), &tree.join(folder));
     }
     for (source, _) in SOURCES {
         let path = tree.join(source);
@@ -92,17 +93,6 @@ pub fn plant(tree: &Path, figures: &Figures, figure: &str, part: f64) {
             text = text.replace(&head, &(head.clone() + &planted));
         }
         std::fs::write(&path, text).unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let (source, copied) = (entry.path(), to.join(entry.file_name()));
-        match source.is_dir() {
-            true => copy(&source, &copied),
-            false => std::fs::copy(&source, &copied).map(drop).unwrap(),
-        }
     }
 }
 
