@@ -10,7 +10,9 @@ const SEGMENTS_MAX: u64 = 300;
 
 /// The segments of which [`Case::with_one_loss`] loses one: of the first flight, of slow start, of
 /// windows that the far end's autotuning limits.
-pub const PLACES: [u32; 12] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 100, 150, 200];
+const PLACES: [u32; 12] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 100, 150, 200];
+/// How many kinds of such a flow follow each other: each place under each law, one way and both.
+pub const LOSS_KINDS: u64 = PLACES.len() as u64 * 2 * 2;
 
 /// What the option of time stamps takes of a segment.
 const STAMPS_BYTES: u16 = 12;
@@ -131,7 +133,8 @@ impl Case {
     /// way and beside data of the far end.
     pub fn with_one_loss(seed: u64, index: u64) -> Case {
         let stream = &mut Stream::new(seed, &format!("loss {index}"));
-        let [place, rest] = [index % 12, index / 12];
+        let places = PLACES.len() as u64;
+        let [place, rest] = [index % places, index / places];
         let mss = [1440, 1460][stream.below(2) as usize];
         Case {
             seed,
