@@ -49,25 +49,29 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 						     const struct uc_segment *segment, __u64 now_ns)
 {
 	__u32 wire_bytes = uc_wire_bytes(flow, segment);
-	__u32 segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes;
-	__u64 idle_us = 0;
+	struct uc_sample sample = {
+		.now_us = (__u32)(now_ns / 1000),
+		.segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes,
+	};
 	enum uc_sent sent;
 	__u8 again, late;
 
 	if (uc_is_far(flow, segment))
 		return UC_SENT_NOTHING;
 	if (!uc_flight_bytes(flow) && flow->sent_tick)
-		idle_us = uc_idle_us(flow, now_ns);
+		sample.idle_us = uc_idle_us(flow, now_ns);
+	uc_merge(sample.idle_us, now_ns);
 	uc_note_overrun(flow, segment);
 	again = flow->bits & UC_FLOW_RESENT && segment->seq == flow->snd_una;
 	late = uc_fills_hole(flow, segment);
 	sent = uc_track_sent(flow, annex, segment, now_ns);
+	sample.sent = sent;
 	if (sent > UC_SENT_NEW && !late)
-		uc_distrust_resent(flow, sent, again, segments);
+		uc_distrust_resent(flow, sent, again, sample.segments);
 	if (sent != UC_SENT_NOTHING)
-		uc_law_sent(flow, annex, sent, segments, idle_us);
+		uc_law_sent(flow, annex, &sample);
 	if (uc_is_coupled(flow))
-		uc_coupled_sent(flow, annex, sent);
+		uc_coupled_sent(flow, annex, &sample);
 	/* The guest still uses this connection: the RST seen did not end it, and its stored SYN
 	 * opened no new one, or it would wait for the answer. */
 	flow->bits &= ~(UC_FLOW_RESET | UC_FLOW_GUEST_ASKED);
@@ -185,7 +189,7 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 						  struct uc_edit *edit)
 {
 	enum uc_reason reason;
-	struct uc_ack ack;
+	struct uc_sample sample;
 	__u32 cuts;
 
 	if (uc_writes(flow)) {
@@ -206,10 +210,11 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 	if (flow->bits & UC_FLOW_BLIND && uc_go_back(flow, annex, segment->ack))
 		reason = UC_RESYNCED;
 	uc_merge(reason, now_ns);
-	ack = uc_track_ack(flow, annex, segment, now_ns);
-	uc_merge(ack.duplicate, now_ns);
-	uc_merge(ack.ece, now_ns);
-	if (ack.old) {
+	sample = uc_track_ack(flow, annex, segment, now_ns);
+	uc_merge(sample.duplicate, now_ns);
+	uc_merge(sample.marked, now_ns);
+	uc_merge(sample.marked_bytes, now_ns);
+	if (sample.old) {
 		if (uc_writes(flow))
 			uc_tell_edge(flow, segment, edit);
 		return reason;
@@ -218,15 +223,15 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 	 * cannot guess the ISN (RFC 9293 §3.4.1). */
 	flow->bits |= UC_FLOW_ANSWERED;
 	cuts = flow->cuts;
-	uc_law_ack(flow, annex, &ack);
+	uc_law_ack(flow, annex, &sample);
 	if (flow->trial | flow->ecn_lost | (flow->cuts ^ cuts)) {
-		if (ack.acked_bytes)
-			uc_distrust_acked(flow, &ack, flow->cuts != cuts);
+		if (sample.acked_bytes)
+			uc_distrust_acked(flow, &sample, flow->cuts != cuts);
 		else
 			uc_distrust_repeated(flow);
 	}
-	if (!uc_is_coupled(flow) || uc_only_echoes(flow) || !uc_coupled_ack(flow, annex, &ack))
-		uc_tell(flow, segment, ack.duplicate, edit);
+	if (!uc_is_coupled(flow) || uc_only_echoes(flow) || !uc_coupled_ack(flow, annex, &sample))
+		uc_tell(flow, segment, sample.duplicate, edit);
 	return reason;
 }
 

@@ -186,14 +186,14 @@ static __always_inline __u8 uc_is_idle_path(const struct uc_flow *flow)
 
 /* Counts reductions on ECE without an ACK free of ECE between, and at UC_MARKED_CUTS begins the test of
  * marks. */
-static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc_ack *ack,
+static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc_sample *sample,
 					   __u8 has_cut)
 {
 	__u32 cuts = uc_min(uc_trial_count(flow) + 1, UC_TRIAL_COUNT_MAX);
 
-	if (!ack->ece)
+	if (!sample->marked)
 		uc_set_trial(flow, UC_TRIAL_NONE, 0);
-	if (!ack->ece || !has_cut || !uc_may_distrust(flow))
+	if (!sample->marked || !has_cut || !uc_may_distrust(flow))
 		return;
 	uc_set_trial(flow, UC_TRIAL_NONE, cuts);
 	if (cuts >= UC_MARKED_CUTS && !flow->ecn_lost && uc_is_idle_path(flow)) {
@@ -216,7 +216,7 @@ static __always_inline void uc_distrust_repeated(struct uc_flow *flow)
 }
 
 /* Processes an ACK of new data, after the law. `has_cut`: the law has reduced its window on ECE. */
-static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct uc_ack *ack,
+static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct uc_sample *sample,
 					      __u8 has_cut)
 {
 	__u32 controls = UC_MARKED_CONTROLS * flow->mss_bytes;
@@ -226,7 +226,7 @@ static __always_inline void uc_distrust_acked(struct uc_flow *flow, const struct
 		/* data sent as ECT since the last try has arrived */
 		if (flow->ecn_lost && uc_after(flow->snd_una, flow->trial_at))
 			uc_trust(flow);
-		uc_count_marks(flow, ack, has_cut);
+		uc_count_marks(flow, sample, has_cut);
 		break;
 	case UC_TRIAL_LOST:
 		flow->ecn_lost &= ~UC_LOST_QUIET;

@@ -12,6 +12,7 @@
 #include "feedback/classic.h"
 #include "feedback/exact.h"
 #include "feedback/none.h"
+#include "sample.h"
 
 static __always_inline void uc_set_way(struct uc_flow *flow, enum uc_way way)
 {
@@ -28,12 +29,14 @@ static __always_inline void uc_feedback_learn(struct uc_flow *flow,
 		flow->feedback |= exact * UC_WAY_EXACT;
 }
 
-/* Returns whether an ACK of the peer reports a mark on the guest's data. */
-static __always_inline __u8 uc_feedback_read(const struct uc_flow *flow,
-					     const struct uc_segment *ack)
+/* Adds to the sample what an ACK of the peer reports of marks on the guest's data. */
+static __always_inline void uc_feedback_read(const struct uc_flow *flow,
+					     const struct uc_segment *ack, struct uc_sample *sample)
 {
-	return uc_classic_read(ack) & uc_has_feedback(flow) &
-	       !(flow->policy.modes & UC_MODE_NO_ECT);
+	__u8 counts = uc_has_feedback(flow) & !(flow->policy.modes & UC_MODE_NO_ECT);
+	__u8 reports = uc_classic_read(ack) & counts;
+
+	uc_mark(sample, reports, uc_classic_bytes(reports, sample->acked_bytes));
 }
 
 /* Processes ECN of a segment of the peer that the guest accepts (RFC 3168 §6.1.5). */

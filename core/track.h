@@ -10,6 +10,7 @@
 #include "minmax.h"
 #include "rtt.h"
 #include "sack.h"
+#include "sample.h"
 #include "segment.h"
 #include "undo.h"
 
@@ -18,25 +19,6 @@
 /* How often in a row a smaller payload must come to become the new segment size: the last segment
  * of a write is small once, all segments on a path with a smaller MTU are. */
 #define UC_MSS_CONFIRMATIONS 8
-/* What a data segment of the guest is. */
-enum uc_sent {
-	UC_SENT_NOTHING, /* no payload and no FIN, or a window probe */
-	UC_SENT_NEW,     /* all of it beyond snd_nxt */
-	UC_SENT_AGAIN,   /* a retransmission that indicates no new loss */
-	UC_SENT_FAST,    /* the first retransmission of a fast recovery */
-	UC_SENT_TIMEOUT, /* the guest's retransmission timer fired */
-};
-
-/* What an ACK to the guest acknowledges and signals. */
-struct uc_ack {
-	__u32 acked_bytes; /* newly acknowledged */
-	__u32 rtt_us;      /* of the last timed segment that it covers; 0: none */
-	__u32 now_us;      /* when it passed, for laws that compute with time; wraps */
-	__u8 duplicate;    /* uc_is_duplicate() */
-	__u8 old;          /* outside snd_una … snd_nxt: ignored */
-	__u8 fills;        /* with SACK: much of what it covers was reported before */
-	__u8 ece;
-};
 
 /*
  * Tells why the guest retransmits a segment: in answer to ACKs (RFC 5681 §3.2, RFC 6582), or
@@ -307,14 +289,11 @@ static __always_inline __u8 uc_note_repeated(struct uc_flow *flow, const struct 
 	return duplicate;
 }
 
-/* Updates the flow for an ACK to the guest, and tells what the ACK acknowledges. */
-static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct uc_annex *annex,
-						  const struct uc_segment *segment, __u64 now_ns)
+/* Updates the flow for an ACK to the guest, and returns what a law is told of it. */
+static __always_inline struct uc_sample uc_track_ack(struct uc_flow *flow, struct uc_annex *annex,
+						     const struct uc_segment *segment, __u64 now_ns)
 {
-	struct uc_ack ack = {
-		.now_us = (__u32)(now_ns / 1000),
-		.ece = uc_feedback_read(flow, segment),
-	};
+	struct uc_sample sample = {.now_us = (__u32)(now_ns / 1000)};
 
 	/* the peer has accepted the byte of a window probe */
 	if (flow->bits & UC_FLOW_PROBED && segment->ack == flow->snd_nxt + 1) {
@@ -323,20 +302,21 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct u
 	}
 	/* below SND.UNA, or above everything ever sent (RFC 5961 §5) */
 	if (uc_before(segment->ack, flow->snd_una) || uc_after(segment->ack, flow->snd_nxt)) {
-		ack.old = 1;
-		return ack;
+		sample.old = 1;
+		return sample;
 	}
-	ack.acked_bytes = segment->ack - flow->snd_una;
-	if (!ack.acked_bytes)
-		ack.duplicate = uc_note_repeated(flow, segment);
+	sample.acked_bytes = segment->ack - flow->snd_una;
+	uc_feedback_read(flow, segment, &sample);
+	if (!sample.acked_bytes)
+		sample.duplicate = uc_note_repeated(flow, segment);
 	/* a window that opens ends the backoff of probes */
 	if (!flow->peer_window && segment->window)
 		flow->backoffs = 0;
 	flow->peer_window = segment->window;
-	if (!ack.acked_bytes)
-		return ack;
+	if (!sample.acked_bytes)
+		return sample;
 
-	ack.fills = flow->bits & UC_FLOW_SACK && flow->repeated;
+	sample.fills = flow->bits & UC_FLOW_SACK && flow->repeated;
 	/* with SACK, an ACK of new data may be the first to report the next hole */
 	flow->repeated = 0;
 	if (segment->options & UC_OPT_SACK && flow->bits & UC_FLOW_SACK)
@@ -358,8 +338,8 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow, struct u
 		uc_sample_rtt(flow, uc_timed_ns(flow, now_ns));
 	}
 	if (uc_has_timers(flow))
-		ack.rtt_us = uc_read_timers(flow, annex, ack.acked_bytes, now_ns);
-	return ack;
+		sample.rtt_us = uc_read_timers(flow, annex, sample.acked_bytes, now_ns);
+	return sample;
 }
 
 /* Returns how many full segments are acknowledged; the rest of the bytes counts with the next ACK.

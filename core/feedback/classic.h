@@ -39,6 +39,12 @@ static __always_inline __u8 uc_classic_read(const struct uc_segment *ack)
 	return ack->flags / UC_ECE & 1;
 }
 
+/* Returns how many of the bytes that an ACK acknowledges count as marked: all or none. */
+static __always_inline __u32 uc_classic_bytes(__u8 reports, __u32 acked_bytes)
+{
+	return acked_bytes & -(__u32)reports;
+}
+
 /* Processes CWR on data for the guest: the ECE echo ends (§6.1.3). A mark on the same packet starts
  * it again. */
 static __always_inline void uc_classic_reduced(struct uc_flow *flow)

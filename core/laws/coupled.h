@@ -68,9 +68,10 @@ static __always_inline void uc_coupled_validate(struct uc_flow *flow, struct uc_
 /* Takes in a segment of the guest, after the shadow. Notes a timeout, so that the group learns of
  * it even if the next ACK ends the recovery. */
 static __always_inline void uc_coupled_sent(struct uc_flow *flow, struct uc_annex *annex,
-					    enum uc_sent sent)
+					    const struct uc_sample *sample)
 {
-	if ((sent == UC_SENT_TIMEOUT || sent == UC_SENT_FAST) && flow->ca == UC_CA_LOSS)
+	if ((sample->sent == UC_SENT_TIMEOUT || sample->sent == UC_SENT_FAST) &&
+	    flow->ca == UC_CA_LOSS)
 		flow->bits |= UC_FLOW_STALLED;
 	uc_coupled_validate(flow, annex);
 }
@@ -78,13 +79,13 @@ static __always_inline void uc_coupled_sent(struct uc_flow *flow, struct uc_anne
 /* Takes in an ACK. Returns 1 if the group must be asked: data is acknowledged or in flight, or the
  * connection has closed. */
 static __always_inline __u8 uc_coupled_ack(struct uc_flow *flow, struct uc_annex *annex,
-					   const struct uc_ack *ack)
+					   const struct uc_sample *sample)
 {
-	annex->coupled.acked_bytes += ack->acked_bytes;
+	annex->coupled.acked_bytes += sample->acked_bytes;
 	uc_coupled_validate(flow, annex);
-	if (!ack->acked_bytes && !uc_flight_bytes(flow) && !uc_is_closed(flow))
+	if (!sample->acked_bytes && !uc_flight_bytes(flow) && !uc_is_closed(flow))
 		return 0;
-	flow->bits |= UC_FLOW_AWAITS | (ack->duplicate ? UC_FLOW_DUPLICATE : 0);
+	flow->bits |= UC_FLOW_AWAITS | (sample->duplicate ? UC_FLOW_DUPLICATE : 0);
 	return 1;
 }
 

@@ -37,12 +37,12 @@ static __always_inline void uc_cut_open(struct uc_flow *flow)
 }
 
 /* Takes in what an ACK says of marks. */
-static __always_inline void uc_cut_observe(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_cut_observe(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	switch (uc_cut_of(flow->policy.law)) {
 #define UC_CASE(name)                                                                              \
 	case UC_CUT_##name:                                                                        \
-		uc_##name##_observe(flow, ack);                                                    \
+		uc_##name##_observe(flow, sample);                                                 \
 		break;
 		UC_CUTS(UC_CASE)
 #undef UC_CASE

@@ -27,17 +27,16 @@ static __always_inline void uc_dctcp_open(struct uc_flow *flow)
 
 /* Updates α by RFC 8257 §3.3, steps 1 to 8, on every ACK of new data, in recovery too. A duplicate
  * ACK acknowledges nothing (SACK options are ignored), so it has no weight. */
-static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	struct uc_dctcp *dctcp = &flow->dctcp;
 	__u8 shift = flow->policy.gain_shift & 15;
 	__u32 fraction_q30;
 
-	if (!ack->acked_bytes)
+	if (!sample->acked_bytes)
 		return;
-	dctcp->acked_bytes += ack->acked_bytes;
-	if (ack->ece)
-		dctcp->marked_bytes += ack->acked_bytes;
+	dctcp->acked_bytes += sample->acked_bytes;
+	dctcp->marked_bytes += sample->marked_bytes;
 	/* No window is larger. SND.UNA may have gone past window_end and half of the sequence
 	 * numbers beyond it where the port has missed data (missed.h); without this limit the sums
 	 * would wrap, and the divisor could be 0. */

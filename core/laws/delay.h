@@ -188,11 +188,11 @@ static __always_inline void uc_delay_undo(struct uc_flow *flow)
 /* Judges a timeout by an ACK. Once it counts as a loss, the samples from before are discarded;
  * until then they stay, or a guest could be rid of them by feigned timeouts. */
 static __always_inline void uc_delay_judge(struct uc_flow *flow, struct uc_annex *annex,
-					   const struct uc_ack *ack)
+					   const struct uc_sample *sample)
 {
 	__u8 open = uc_undo_is_open(flow);
 
-	if (uc_undo_judge(flow, ack->acked_bytes, ack->ece))
+	if (uc_undo_judge(flow, sample->acked_bytes, sample->marked))
 		uc_delay_undo(flow);
 	else if (open && !uc_undo_is_open(flow))
 		uc_delay_forget(flow, annex);
@@ -200,13 +200,13 @@ static __always_inline void uc_delay_judge(struct uc_flow *flow, struct uc_annex
 
 /* Takes in an ACK: algorithm 1, "on receiving ACK". */
 static __always_inline void uc_delay_ack(struct uc_flow *flow, struct uc_annex *annex,
-					 const struct uc_ack *ack)
+					 const struct uc_sample *sample)
 {
 	struct uc_delay *delay = &annex->delay;
 	__u32 target_us, least_us;
 
-	uc_delay_judge(flow, annex, ack);
-	if (!ack->acked_bytes)
+	uc_delay_judge(flow, annex, sample);
+	if (!sample->acked_bytes)
 		return;
 	/* segments may have grown since */
 	flow->reno.cwnd = uc_max(flow->reno.cwnd, uc_delay_floor_bytes(flow));
@@ -214,9 +214,9 @@ static __always_inline void uc_delay_ack(struct uc_flow *flow, struct uc_annex *
 		flow->ca = UC_CA_OPEN;
 	if (flow->bits & UC_FLOW_LIMITED && uc_after(flow->snd_una, flow->reno.usage_seq))
 		flow->bits &= ~UC_FLOW_LIMITED;
-	if (ack->rtt_us) {
+	if (sample->rtt_us) {
 		delay->before_us = delay->last_us;
-		delay->last_us = ack->rtt_us;
+		delay->last_us = sample->rtt_us;
 	}
 	if (flow->ca != UC_CA_OPEN)
 		return;
@@ -227,9 +227,9 @@ static __always_inline void uc_delay_ack(struct uc_flow *flow, struct uc_annex *
 	 * then never gives a sample. So a flow with a single segment in flight may grow without
 	 * one. */
 	if (delay->last_us < target_us) {
-		if ((delay->last_us || uc_was_alone(flow, ack->acked_bytes)) &&
+		if ((delay->last_us || uc_was_alone(flow, sample->acked_bytes)) &&
 		    flow->bits & UC_FLOW_LIMITED)
-			uc_delay_increase(flow, ack->acked_bytes);
+			uc_delay_increase(flow, sample->acked_bytes);
 		return;
 	}
 	least_us = uc_min(delay->before_us, delay->last_us);
@@ -275,12 +275,13 @@ static __always_inline void uc_delay_restart(struct uc_flow *flow, struct uc_ann
 }
 
 static __always_inline void uc_delay_sent(struct uc_flow *flow, struct uc_annex *annex,
-					  enum uc_sent sent, __u32 segments, __u64 idle_us)
+					  const struct uc_sample *sample)
 {
-	(void)segments;
+	enum uc_sent sent = sample->sent;
+
 	if (sent == UC_SENT_TIMEOUT || sent == UC_SENT_FAST)
 		uc_delay_lost(flow, annex, sent == UC_SENT_TIMEOUT);
-	else if (sent == UC_SENT_NEW && idle_us > uc_rto_us(flow))
+	else if (sent == UC_SENT_NEW && sample->idle_us > uc_rto_us(flow))
 		uc_delay_restart(flow, annex);
 	uc_delay_validate(flow);
 }

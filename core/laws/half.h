@@ -14,10 +14,10 @@ static __always_inline void uc_half_open(struct uc_flow *flow)
 }
 
 /* Learns nothing: one echo means as much as any other. */
-static __always_inline void uc_half_observe(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_half_observe(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	(void)flow;
-	(void)ack;
+	(void)sample;
 }
 
 /* Returns what a cut leaves of a window, in the window's own unit: RFC 3168 §6.1.2 halves it, where

@@ -30,15 +30,14 @@ static __always_inline void uc_law_open(struct uc_flow *flow, struct uc_annex *a
 	}
 }
 
-/* Takes in that the guest sent `segments` wire segments after having nothing in flight for idle_us
- * (0: something was in flight). */
+/* Takes in a data segment of the guest. */
 static __always_inline void uc_law_sent(struct uc_flow *flow, struct uc_annex *annex,
-					enum uc_sent sent, __u32 segments, __u64 idle_us)
+					const struct uc_sample *sample)
 {
 	switch (uc_machine_of(flow->policy.law)) {
 #define UC_CASE(name)                                                                              \
 	case UC_MACHINE_##name:                                                                    \
-		uc_##name##_sent(flow, annex, sent, segments, idle_us);                            \
+		uc_##name##_sent(flow, annex, sample);                                             \
 		break;
 		UC_MACHINES(UC_CASE)
 #undef UC_CASE
@@ -47,13 +46,13 @@ static __always_inline void uc_law_sent(struct uc_flow *flow, struct uc_annex *a
 
 /* Takes in an ACK to the guest. */
 static __always_inline void uc_law_ack(struct uc_flow *flow, struct uc_annex *annex,
-				       const struct uc_ack *ack)
+				       const struct uc_sample *sample)
 {
-	uc_cut_observe(flow, ack);
+	uc_cut_observe(flow, sample);
 	switch (uc_machine_of(flow->policy.law)) {
 #define UC_CASE(name)                                                                              \
 	case UC_MACHINE_##name:                                                                    \
-		uc_##name##_ack(flow, annex, ack);                                                 \
+		uc_##name##_ack(flow, annex, sample);                                              \
 		break;
 		UC_MACHINES(UC_CASE)
 #undef UC_CASE

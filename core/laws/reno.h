@@ -30,30 +30,30 @@ static __always_inline void uc_reno_open(struct uc_flow *flow, struct uc_annex *
 }
 
 static __always_inline void uc_reno_sent(struct uc_flow *flow, struct uc_annex *annex,
-					 enum uc_sent sent, __u32 segments, __u64 idle_us)
+					 const struct uc_sample *sample)
 {
 	if (flow->policy.profile == UC_PROFILE_RFC)
-		uc_rfc_sent(flow, annex, sent, idle_us);
+		uc_rfc_sent(flow, annex, sample);
 	else
-		uc_linux_sent(flow, annex, sent, segments, idle_us);
+		uc_linux_sent(flow, annex, sample);
 }
 
 /* Reduces once for a window of data, and not on top of a loss in that window (RFC 3168 §6.1.2). */
-static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_sample *sample)
 {
-	__u8 lost = flow->ca == UC_CA_RECOVERY || uc_rfc_shows_loss(flow, ack);
+	__u8 lost = flow->ca == UC_CA_RECOVERY || uc_rfc_shows_loss(flow, sample);
 	__u8 in_timeout = flow->ca == UC_CA_LOSS;
-	struct uc_ack rest = *ack;
+	struct uc_sample rest = *sample;
 
-	if (uc_undo_judge(flow, ack->acked_bytes, ack->ece)) {
-		uc_rfc_undo(flow, ack->acked_bytes);
+	if (uc_undo_judge(flow, sample->acked_bytes, sample->marked)) {
+		uc_rfc_undo(flow, sample->acked_bytes);
 		return;
 	}
-	if (!ack->ece || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
+	if (!sample->marked || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
 		/* §6.1.2: an ACK with ECE does not open the window. But the repair of a timeout has
 		 * answered the marks before it; there the guest's own growth lets out what it
 		 * retransmits, and no window can hold back what is in flight */
-		if (ack->ece && !lost && !in_timeout)
+		if (sample->marked && !lost && !in_timeout)
 			rest.acked_bytes = 0;
 		uc_rfc_ack(flow, &rest);
 		return;
@@ -63,19 +63,19 @@ static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack
 	flow->cuts++;
 }
 
-static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	__u8 recovering = flow->ca == UC_CA_RECOVERY;
-	struct uc_ack rest = *ack;
+	struct uc_sample rest = *sample;
 
-	if (uc_undo_judge(flow, ack->acked_bytes, ack->ece))
+	if (uc_undo_judge(flow, sample->acked_bytes, sample->marked))
 		uc_linux_undo(flow);
-	if (ack->acked_bytes)
+	if (sample->acked_bytes)
 		uc_linux_end_reduction(flow);
 	/* the duplicates of the repair counted all but about one segment as delivered before */
-	if ((recovering && flow->ca == UC_CA_OPEN) || (ack->fills && !uc_linux_reducing(flow)))
-		rest.acked_bytes = uc_min(ack->acked_bytes, flow->mss_bytes);
-	if (ack->ece && flow->ca == UC_CA_OPEN) {
+	if ((recovering && flow->ca == UC_CA_OPEN) || (sample->fills && !uc_linux_reducing(flow)))
+		rest.acked_bytes = uc_min(sample->acked_bytes, flow->mss_bytes);
+	if (sample->marked && flow->ca == UC_CA_OPEN) {
 		uc_linux_cut(flow,
 			     uc_max(uc_cut_remains(flow, flow->reno.cwnd), uc_cut_least(flow)));
 		flow->cuts++;
@@ -84,13 +84,13 @@ static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_a
 }
 
 static __always_inline void uc_reno_ack(struct uc_flow *flow, struct uc_annex *annex,
-					const struct uc_ack *ack)
+					const struct uc_sample *sample)
 {
 	(void)annex;
 	if (flow->policy.profile == UC_PROFILE_RFC)
-		uc_rfc_ecn(flow, ack);
+		uc_rfc_ecn(flow, sample);
 	else
-		uc_linux_ecn(flow, ack);
+		uc_linux_ecn(flow, sample);
 }
 
 /* Returns the window of a guest that repairs a loss under a guard, in segments. While its timeout

@@ -239,25 +239,25 @@ static __always_inline void uc_linux_restart(struct uc_flow *flow, __u64 idle_us
 }
 
 static __always_inline void uc_linux_sent(struct uc_flow *flow, struct uc_annex *annex,
-					  enum uc_sent sent, __u32 segments, __u64 idle_us)
+					  const struct uc_sample *sample)
 {
-	if (sent == UC_SENT_TIMEOUT)
+	if (sample->sent == UC_SENT_TIMEOUT)
 		uc_linux_timeout(flow, annex);
-	else if (sent == UC_SENT_FAST)
+	else if (sample->sent == UC_SENT_FAST)
 		uc_linux_fast_retransmit(flow);
-	else if (sent == UC_SENT_NEW && flow->ca == UC_CA_OPEN)
-		uc_linux_restart(flow, idle_us);
+	else if (sample->sent == UC_SENT_NEW && flow->ca == UC_CA_OPEN)
+		uc_linux_restart(flow, sample->idle_us);
 	if (uc_linux_reducing(flow))
-		flow->reno.prr.out += segments;
+		flow->reno.prr.out += sample->segments;
 	uc_linux_validate(flow);
 }
 
-static __always_inline void uc_linux_ack(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_linux_ack(struct uc_flow *flow, const struct uc_sample *sample)
 {
-	__u32 segments = ack->acked_bytes ? uc_acked_segments(flow, ack->acked_bytes) : 0;
+	__u32 segments = sample->acked_bytes ? uc_acked_segments(flow, sample->acked_bytes) : 0;
 
 	if (uc_linux_reducing(flow))
-		uc_linux_reduce(flow, segments, ack->acked_bytes != 0);
+		uc_linux_reduce(flow, segments, sample->acked_bytes != 0);
 	else if (segments)
 		uc_linux_grow(flow, segments);
 	uc_linux_validate(flow);

@@ -65,9 +65,10 @@ static __always_inline void uc_rfc_grow(struct uc_flow *flow, __u32 acked_bytes)
 
 /* Returns whether fast recovery begins with this ACK (RFC 6582 §3.2 step 2): the third duplicate,
  * if it covers more than recover. */
-static __always_inline __u8 uc_rfc_shows_loss(const struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline __u8 uc_rfc_shows_loss(const struct uc_flow *flow,
+					      const struct uc_sample *sample)
 {
-	return ack->duplicate && flow->dup_acks == UC_DUP_ACKS &&
+	return sample->duplicate && flow->dup_acks == UC_DUP_ACKS &&
 	       uc_after(flow->snd_una - 1, flow->reno.recover);
 }
 
@@ -90,11 +91,12 @@ static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 }
 
 /* Takes in an ACK during fast recovery: RFC 6582 §3.2 steps 4 and 5. */
-static __always_inline void uc_rfc_recovery_ack(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_rfc_recovery_ack(struct uc_flow *flow,
+						const struct uc_sample *sample)
 {
 	struct uc_reno *reno = &flow->reno;
 
-	if (ack->duplicate) {
+	if (sample->duplicate) {
 		reno->cwnd += flow->mss_bytes;
 		return;
 	}
@@ -106,8 +108,8 @@ static __always_inline void uc_rfc_recovery_ack(struct uc_flow *flow, const stru
 		return;
 	}
 	/* partial: deflate by what was acknowledged, add back one segment */
-	reno->cwnd -= uc_min(reno->cwnd, ack->acked_bytes);
-	if (ack->acked_bytes >= flow->mss_bytes)
+	reno->cwnd -= uc_min(reno->cwnd, sample->acked_bytes);
+	if (sample->acked_bytes >= flow->mss_bytes)
 		reno->cwnd += flow->mss_bytes;
 	reno->cwnd = uc_max(reno->cwnd, flow->mss_bytes);
 }
@@ -169,8 +171,9 @@ static __always_inline void uc_rfc_timeout(struct uc_flow *flow, struct uc_annex
 }
 
 static __always_inline void uc_rfc_sent(struct uc_flow *flow, struct uc_annex *annex,
-					enum uc_sent sent, __u64 idle_us)
+					const struct uc_sample *sample)
 {
+	enum uc_sent sent = sample->sent;
 	/* duplicates of data below recover start no fast retransmit (RFC 6582 §3.2 step 2): a
 	 * retransmission after them is the timer's, unless the guest uses SACK */
 	__u8 timer =
@@ -184,7 +187,7 @@ static __always_inline void uc_rfc_sent(struct uc_flow *flow, struct uc_annex *a
 	} else if (sent == UC_SENT_AGAIN) {
 		/* the guest repairs: RFC 5682 §2.1 steps 2a and 3a */
 		uc_undo_close(flow);
-	} else if (sent == UC_SENT_NEW && idle_us > uc_rfc_rto_us(flow)) {
+	} else if (sent == UC_SENT_NEW && sample->idle_us > uc_rfc_rto_us(flow)) {
 		/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window
 		 */
 		flow->reno.cwnd = uc_min(flow->reno.cwnd,
@@ -215,19 +218,19 @@ static __always_inline void uc_rfc_pull_along(struct uc_flow *flow)
 		flow->reno.reduced_seq = flow->snd_una - 1;
 }
 
-static __always_inline void uc_rfc_ack(struct uc_flow *flow, const struct uc_ack *ack)
+static __always_inline void uc_rfc_ack(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	if (flow->ca == UC_CA_RECOVERY) {
-		if (ack->duplicate || ack->acked_bytes)
-			uc_rfc_recovery_ack(flow, ack);
+		if (sample->duplicate || sample->acked_bytes)
+			uc_rfc_recovery_ack(flow, sample);
 		return;
 	}
 	if (flow->ca == UC_CA_LOSS && uc_after(flow->snd_una, flow->reno.recover))
 		flow->ca = UC_CA_OPEN;
-	if (uc_rfc_shows_loss(flow, ack))
+	if (uc_rfc_shows_loss(flow, sample))
 		uc_rfc_enter_recovery(flow);
-	else if (ack->acked_bytes)
-		uc_rfc_grow(flow, ack->acked_bytes);
+	else if (sample->acked_bytes)
+		uc_rfc_grow(flow, sample->acked_bytes);
 	if (flow->ca == UC_CA_OPEN)
 		uc_rfc_pull_along(flow);
 }

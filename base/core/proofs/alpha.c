@@ -7,14 +7,16 @@ int main(void)
 {
 	struct uc_flow flow = any_flow();
 	struct uc_dctcp *dctcp = &flow.dctcp;
-	struct uc_ack ack = {.acked_bytes = any_word(), .ece = any_byte()};
+	struct uc_sample sample = {.acked_bytes = any_word()};
 
 	/* an ACK moves SND.UNA by less than 2^31 bytes, or it is old (track.h) */
 	set_law(&flow.policy);
 	assume(is_fraction(dctcp) && is_counted(dctcp));
-	assume(ack.acked_bytes <= 0x7fffffff);
+	assume(sample.acked_bytes <= 0x7fffffff);
+	sample.marked_bytes = any_word();
+	assume(sample.marked_bytes <= sample.acked_bytes);
 	if (any_byte())
-		uc_dctcp_observe(&flow, &ack);
+		uc_dctcp_observe(&flow, &sample);
 	else
 		uc_dctcp_open(&flow);
 	prove("alpha is at most 1", is_fraction(dctcp));

@@ -20,7 +20,7 @@ const MUTANTS: [Mutant; 30] = [
     Mutant::new(
         "ECE is ignored",
         RENO,
-        "if (!ack->ece || lost ||",
+        "if (!sample->marked || lost ||",
         "if (1 || lost ||",
     ),
     Mutant::new(
@@ -74,20 +74,20 @@ const MUTANTS: [Mutant; 30] = [
     Mutant::new(
         "duplicates do not inflate",
         RFC,
-        "if (ack->duplicate) {\n\t\treno->cwnd += flow->mss_bytes;",
-        "if (ack->duplicate) {",
+        "if (sample->duplicate) {\n\t\treno->cwnd += flow->mss_bytes;",
+        "if (sample->duplicate) {",
     ),
     // a partial ACK that doesn't deflate at all would not be found: the guest's own window deflates
     Mutant::new(
         "a partial ACK deflates to one segment",
         RFC,
-        "reno->cwnd -= uc_min(reno->cwnd, ack->acked_bytes);",
+        "reno->cwnd -= uc_min(reno->cwnd, sample->acked_bytes);",
         "reno->cwnd = 0;",
     ),
     Mutant::new(
         "a partial ACK adds nothing back",
         RFC,
-        "if (ack->acked_bytes >= flow->mss_bytes)",
+        "if (sample->acked_bytes >= flow->mss_bytes)",
         "if (0)",
     ),
     Mutant::new(
@@ -136,8 +136,8 @@ const MUTANTS: [Mutant; 30] = [
     Mutant::new(
         "no restart after idle",
         RFC,
-        "sent == UC_SENT_NEW && idle_us > uc_rfc_rto_us(flow)",
-        "0 && idle_us",
+        "sent == UC_SENT_NEW && sample->idle_us > uc_rfc_rto_us(flow)",
+        "0 && sample->idle_us",
     ),
     Mutant::new(
         "a lost SYN leaves the initial window",

@@ -36,8 +36,8 @@ pub const FAULTS: [Mutant; 7] = [
     Mutant::new(
         "each ECE reduces",
         "laws/reno.h",
-        "if (ack->ece && flow->ca == UC_CA_OPEN) {",
-        "if (ack->ece) {",
+        "if (sample->marked && flow->ca == UC_CA_OPEN) {",
+        "if (sample->marked) {",
     ),
     Mutant::new(
         "a recovery ends with the first ACK",
