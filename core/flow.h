@@ -155,7 +155,8 @@ struct uc_flow {
 	__u32 edge;          /* the right edge that was last advertised to the guest */
 	__u32 furthest_edge; /* the furthest right edge advertised so far: guard.h */
 	__u32 timed_seq;     /* UC_FLOW_TIMED: the end of the segment that is timed */
-	__u32 timed_tick;    /* when that segment passed, before it the guest's SYN: since.h */
+	__u32 timed_tick;    /* when that segment passed, before it the guest's SYN: since.h; 0:
+			      * not known */
 	__u32 sent_tick;     /* when the guest's last data passed; 0: none yet */
 	__u32 srtt_us;       /* ×8, RFC 6298 */
 	__u32 rttvar_us;     /* ×4 */
@@ -204,11 +205,8 @@ struct uc_flow {
 	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
 		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
 	struct uc_policy policy; /* the fields from the targets on may store a SYN: reopen.h */
-	/* The index of the annex, set by the platform. Without an annex, this field and the next may
-	 * store a SYN. */
+	/* The index of the annex, set by the platform. Without an annex, a SYN may be stored here. */
 	__u32 annex_at;
-	__u32 rest_of_syn;
-	__u32 seen; /* free for the platform: state of its records of the flow */
 };
 
 /*
@@ -243,8 +241,8 @@ _Static_assert(sizeof(struct uc_delay) == UC_FAR_BYTES, "the size of the far roo
 _Static_assert(sizeof(struct uc_policy) == 20, "the size of a policy is fixed");
 _Static_assert(sizeof(struct uc_segment) == 24,
 	       "the contract with the platforms: size of uc_segment");
-_Static_assert(sizeof(struct uc_flow) == 200,
-	       "a flow and 56 bytes of its platform must fill four cache lines");
+_Static_assert(sizeof(struct uc_flow) == 192,
+	       "a flow and 64 bytes of its platform must fill four cache lines");
 _Static_assert(sizeof(struct uc_annex) <= sizeof(struct uc_flow),
 	       "an annex must fit into the place of a flow");
 

@@ -38,7 +38,7 @@ static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *anne
 {
 	__u8 from_guest = syn->direction == UC_FROM_GUEST, offered;
 	struct uc_annex empty = {};
-	struct uc_flow fresh = {.seen = flow->seen};
+	struct uc_flow fresh = {};
 
 	*annex = empty;
 	*flow = fresh;
@@ -116,7 +116,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, struct uc_an
 	if (from_guest && uc_is_strict(policy) && uc_forbidden(&syn) != UC_TRANSLATED)
 		return uc_strict_reason(uc_forbidden(&syn));
 	if (uc_stays(flow, &syn, now_ns))
-		return uc_syn_into_live(flow, annex, policy, &syn, now_ns, edit);
+		return uc_syn_into_live(flow, annex, policy, &syn, edit);
 	if (from_guest && uc_waits(flow, now_ns) && uc_law_acts(policy->law))
 		return uc_open_more(flow, annex, policy, &syn, now_ns, edit);
 	reason = uc_unwanted(policy, &syn);
@@ -142,7 +142,6 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow, struct uc_
 {
 	struct uc_segment syn;
 	enum uc_reason reason;
-	__u32 since_us;
 	__u8 syns;
 
 	*edit = uc_edit_none(answer);
@@ -164,15 +163,13 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow, struct uc_
 			uc_clear_feedback(edit);
 		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
 	}
-	since_us = (__u32)(now_ns / 1000) - uc_kept(flow, annex)->at_us;
 	syns = syn.direction == UC_FROM_GUEST ? syn.window : 1;
 	uc_begin(flow, annex, policy, &syn, syns, 0, now_ns);
 	/* whether the guest's answer has reached the peer is still open */
 	if (syn.direction == UC_TO_GUEST)
 		flow->bits |= UC_FLOW_UNSURE;
-	/* clocks of two CPUs may differ a little */
-	if (syn.direction == UC_FROM_GUEST && (__s32)since_us > 0)
-		flow->timed_tick = uc_tick(now_ns - (__u64)since_us * 1000, UC_RTT_TICK_SHIFT);
+	/* when a stored SYN passed is not stored */
+	flow->timed_tick = 0;
 	return UC_TRANSLATED;
 }
 
@@ -321,7 +318,7 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		uc_feedback_learn(flow, segment);
 		uc_agree(flow, annex, segment);
 		/* the first round-trip time; not of a SYN that was sent twice (RFC 6298 §3) */
-		if (uc_syns(flow) == 1 && !(flow->bits & UC_FLOW_UNSURE))
+		if (uc_syns(flow) == 1 && flow->timed_tick && !(flow->bits & UC_FLOW_UNSURE))
 			uc_sample_rtt(flow, uc_timed_ns(flow, now_ns));
 		flow->bits &= ~UC_FLOW_UNSURE;
 		uc_hold_coarse(flow, segment);

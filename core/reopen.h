@@ -26,7 +26,6 @@
 
 struct uc_kept_syn {
 	__u32 seq;
-	__u32 at_us; /* the first one of this number; wraps */
 	__u16 mss_bytes;
 	__u16 payload_bytes;
 	/* the peer's; of the guest's SYN, which has none that matters, how often it has come */
@@ -42,8 +41,7 @@ struct uc_kept_syn {
 
 _Static_assert(sizeof(struct uc_kept_syn) <= UC_NEAR_BYTES &&
 		       sizeof(struct uc_kept_syn) <= UC_FAR_BYTES &&
-		       UC_KEPT_AT + sizeof(struct uc_kept_syn) ==
-			       __builtin_offsetof(struct uc_flow, seen),
+		       UC_KEPT_AT + sizeof(struct uc_kept_syn) == sizeof(struct uc_flow),
 	       "a SYN is kept in room that the flow leaves");
 
 static __always_inline struct uc_kept_syn *uc_kept(struct uc_flow *flow, struct uc_annex *annex)
@@ -60,7 +58,7 @@ static __always_inline __u32 uc_asked_bit(__u8 from_guest)
 	return from_guest ? UC_FLOW_GUEST_ASKED : UC_FLOW_PEER_ASKED;
 }
 
-/* Stores what matters of a SYN, apart from `at_us`. */
+/* Stores what matters of a SYN. */
 static __always_inline void uc_pack_syn(struct uc_kept_syn *kept, const struct uc_segment *syn)
 {
 	__u8 wscale = syn->wscale < 15 ? syn->wscale : 15;
@@ -116,7 +114,7 @@ static __always_inline __u8 uc_acknowledges_syn(const struct uc_kept_syn *kept,
 /* Stores the SYN in the flow, replacing any other. Returns how often the guest sent it, 1 to 255;
  * meaningless for the peer's. */
 static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, struct uc_annex *annex,
-					 const struct uc_segment *syn, __u64 now_ns)
+					 const struct uc_segment *syn)
 {
 	__u8 from_guest = syn->direction == UC_FROM_GUEST;
 	struct uc_kept_syn *kept = uc_kept(flow, annex), earlier = *kept;
@@ -129,8 +127,6 @@ static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, struct uc_annex *
 	if (again)
 		uc_add_offers(kept, &earlier);
 	kept->rest |= offered;
-	if (!again)
-		kept->at_us = (__u32)(now_ns / 1000);
 	if (from_guest)
 		kept->window = syns;
 	flow->bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
@@ -187,13 +183,13 @@ static __always_inline __u8 uc_stays(const struct uc_flow *flow, const struct uc
  */
 static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow, struct uc_annex *annex,
 						       const struct uc_policy *policy,
-						       const struct uc_segment *syn, __u64 now_ns,
+						       const struct uc_segment *syn,
 						       struct uc_edit *edit)
 {
 	__u16 syns;
 
 	if (syn->direction == UC_FROM_GUEST) {
-		syns = uc_keep_syn(flow, annex, syn, now_ns);
+		syns = uc_keep_syn(flow, annex, syn);
 		if (uc_unwanted(policy, syn) != UC_TRANSLATED)
 			return UC_NO_HANDSHAKE;
 		uc_edit_syn(policy, syns, syn, edit);
@@ -202,7 +198,7 @@ static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow, str
 	/* a guest that has asked waits for an answer and gives none, and what the network sends is
 	 * not to make the host forget its question */
 	if (!(flow->bits & UC_FLOW_GUEST_ASKED))
-		uc_keep_syn(flow, annex, syn, now_ns);
+		uc_keep_syn(flow, annex, syn);
 	if (!uc_translates_guest_ecn(&flow->policy) || syn->options & UC_OPT_AE)
 		return UC_NO_HANDSHAKE;
 	uc_clear_feedback(edit);

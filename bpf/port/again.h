@@ -143,7 +143,7 @@ static __always_inline enum uc_reason uc_open_answered(struct __sk_buff *skb,
 		spare = uc_left_over(now, annex_place, next_place);
 		uc_begin_again(slot, how, now->place, next ? next_place : now->place,
 			       slot->kept_dscp);
-		slot->flow.seen = 0;
+		slot->seen = 0;
 	}
 	if (begins && !next) {
 		/* invariant "no false signal": the host may have asked for ECN in the guest's name

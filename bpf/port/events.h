@@ -117,7 +117,7 @@ static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 
 	if (!uc_lock_slot(slot, &now->key))
 		return;
-	slot->flow.seen = UC_SEEN_BY_NOBODY;
+	slot->seen = UC_SEEN_BY_NOBODY;
 	bpf_spin_unlock(&slot->lock);
 }
 
@@ -169,7 +169,7 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 	annex = uc_annex_at(annex_place);
 	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place))
 		return 0;
-	uc_take_news(&slot->flow, annex, &now->segment, now->reason, &now->facts);
+	uc_take_news(slot, annex, &now->segment, now->reason, &now->facts);
 	bpf_spin_unlock(&slot->lock);
 	if (now->facts.remote)
 		uc_remember_remote(skb);

@@ -19,8 +19,8 @@
 
 /*
  * A place of the table, of four cache lines: a flow, or the annex of another flow. An annex lies in
- * `flow`, and `key.ifindex` is 0. `flow.annex_at` is the place of a flow's annex, `flow.seen` the
- * uc_fingerprint() at its last event.
+ * `flow`, and `key.ifindex` is 0. `flow.annex_at` is the place of a flow's annex; all else that means
+ * something on this host only is beside `flow`.
  */
 struct uc_slot {
 	struct bpf_spin_lock lock;
@@ -33,6 +33,7 @@ struct uc_slot {
 	__u8 dscp;         /* of its SYN */
 	__u8 kept_dscp;    /* of the SYN that the flow stores (core/reopen.h) */
 	__u8 bits;         /* UC_SLOT_* */
+	__u32 seen;        /* uc_fingerprint() at the flow's last event: news.h */
 	struct uc_flow flow;
 };
 

@@ -30,11 +30,12 @@
  * large as the receiver's does so at each ACK. */
 #define UC_TURNS_NOTED (6 * UC_SEEN_A_TURN)
 
-/* Returns the fingerprint of the flow's present state. */
-static __always_inline __u32 uc_fingerprint(const struct uc_flow *flow,
+/* Returns the fingerprint of the present state of a slot's flow. */
+static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot,
 					    const struct uc_annex *annex)
 {
-	__u32 seen = flow->seen;
+	const struct uc_flow *flow = &slot->flow;
+	__u32 seen = slot->seen;
 	__u32 now = UC_SEEN_FLOW | (seen & (UC_SEEN_SHARED | UC_SEEN_TURNS)) |
 		    (uc_syns(flow) & 7U) << 20 | (__u32)(flow->stage & 3) << 18 |
 		    (__u32)(flow->ca & 3) << 16 | (flow->losses & 0xff) << 8 | (flow->cuts & 0xff);
@@ -54,9 +55,9 @@ static __always_inline __u32 uc_fingerprint(const struct uc_flow *flow,
 }
 
 /* Returns whether there are events to record. Called under the flow's lock. */
-static __always_inline __u8 uc_has_news(const struct uc_flow *flow, const struct uc_annex *annex)
+static __always_inline __u8 uc_has_news(const struct uc_slot *slot, const struct uc_annex *annex)
 {
-	return flow->seen != UC_SEEN_BY_NOBODY && uc_fingerprint(flow, annex) != flow->seen;
+	return slot->seen != UC_SEEN_BY_NOBODY && uc_fingerprint(slot, annex) != slot->seen;
 }
 
 /* Facts for events, read under the flow's lock. */
@@ -152,11 +153,12 @@ static __always_inline __u32 uc_agreed_of(const struct uc_flow *flow)
 
 /* Collects the events of a flow and their facts, and marks them as recorded. Called under the
  * flow's lock. */
-static __always_inline void uc_take_news(struct uc_flow *flow, const struct uc_annex *annex,
+static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_annex *annex,
 					 const struct uc_segment *segment, enum uc_reason reason,
 					 struct uc_facts *facts)
 {
-	__u32 was = flow->seen, now = uc_fingerprint(flow, annex);
+	const struct uc_flow *flow = &slot->flow;
+	__u32 was = slot->seen, now = uc_fingerprint(slot, annex);
 
 	facts->stage = flow->stage;
 	if (flow->stage != UC_TRANSLATING) {
@@ -182,7 +184,7 @@ static __always_inline void uc_take_news(struct uc_flow *flow, const struct uc_a
 		now &= ~(UC_SEEN_SHARED | UC_SEEN_TURNS);
 	else if ((was ^ now) & UC_SEEN_BELOW)
 		now += UC_SEEN_A_TURN;
-	flow->seen = now;
+	slot->seen = now;
 
 	facts->before_bytes = uc_shadow_bytes(flow, facts->cwnd);
 	facts->after_bytes = uc_aim(flow);

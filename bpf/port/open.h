@@ -26,6 +26,7 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 		fresh->key = now->key;
 		uc_begin_slot(fresh, how, now->at.dscp);
 		fresh->number = state->number;
+		fresh->seen = 0;
 		fresh->bits = UC_SLOT_HALF_OPEN;
 		if (annexed) {
 			/* a CPU may have joined an earlier flow at this place while another

@@ -86,7 +86,7 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 		if (*left & UC_AWAITS_SHARE)
 			uc_report_share(slot, annex, known, now_ns);
 	}
-	if (uc_has_news(&slot->flow, annex))
+	if (uc_has_news(slot, annex))
 		*left |= UC_LEFT_NEWS;
 	settled = uc_has_settled(slot);
 	bpf_spin_unlock(&slot->lock);

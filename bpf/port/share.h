@@ -227,7 +227,7 @@ static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_annex 
 		slot->flow.share = now->report.share;
 	uc_tell_share(&slot->flow, annex, &now->segment, now->awaits,
 		      answered && uc_is_coupled(&slot->flow) ? &now->answer : NULL, &now->edit);
-	now->has_news = uc_has_news(&slot->flow, annex);
+	now->has_news = uc_has_news(slot, annex);
 }
 
 static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_pending *now)

@@ -79,7 +79,7 @@ impl Host {
         let mut flow = self.flow;
         flow.bits &= !(consts::FLOW_GUEST_ASKED | consts::FLOW_PEER_ASKED);
         (flow.policy.target_us, flow.policy.target_range_us) = (0, 0);
-        (flow.annex_at, flow.rest_of_syn) = (0, 0);
+        flow.annex_at = 0;
         flow
     }
 
@@ -260,11 +260,15 @@ fn a_guest_that_connects_anew_is_translated_from_the_answer_on_and_loses_nothing
 }
 
 #[test]
-fn the_first_round_trip_of_a_new_connection_is_timed_from_its_syn() {
+fn the_first_round_trip_of_a_new_connection_is_timed_by_its_data() {
     let mut host = Host::connected();
     host.pass(&syn_from_guest(5_000_000));
     host.now_ns += 39_000_000;
     host.pass(&answer_to_guest(50, 5_000_000));
+    assert_eq!(host.flow.srtt_us, 0, "the SYN's time is not stored");
+    host.pass(&data(5_000_001, 51));
+    host.now_ns += 39_000_000;
+    host.pass(&segment(TO_GUEST, ACK, 51, 5_001_001));
     assert_eq!(host.flow.srtt_us >> 3, 40_000);
 }
 

@@ -222,7 +222,7 @@ fn timeless(flow: &Flow) -> Flow {
         flow.policy.target_range_us = 0;
     }
     (flow.seen_ns, flow.timed_tick, flow.sent_tick) = (0, 0, 0);
-    (flow.srtt_us, flow.rttvar_us, flow.seen) = (0, 0, 0);
+    (flow.srtt_us, flow.rttvar_us) = (0, 0);
     // the smallest round-trip time, unless something is on trial (core/flow.h)
     if flow.trial & 3 == 0 && flow.ecn_lost == 0 {
         flow.trial_at = 0;
