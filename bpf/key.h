@@ -9,14 +9,19 @@
 
 /* One direction-independent key for each flow at each port; IPv4 addresses are ::ffff:a.b.c.d. The
  * port is part of the key, because two guests of a host may use the same addresses, and a flow
- * between two guests of the host is a flow at each port. */
+ * between two guests of the host is a flow at each port. So is the VLAN: two of them may have the
+ * same addresses. */
 struct uc_key {
 	__u32 ifindex; /* of the port */
 	__be16 guest_port;
 	__be16 remote_port;
 	__u8 guest[16];
 	__u8 remote[16];
-} __attribute__((aligned(8)));
+	__u32 vlan; /* VLAN ID; 0: in none */
+};
+
+/* Of a key on the stack that uc_is_same_key() reads by words of 64 bits. */
+#define UC_KEY_ALIGNED __attribute__((aligned(8)))
 
 #define UC_KEY_WORDS (sizeof(struct uc_key) / 4)
 
@@ -36,7 +41,8 @@ static __always_inline __u32 uc_tag_of(const struct uc_key *key)
 	__u64 sum = 0;
 
 	for (unsigned int i = 0; i < UC_KEY_WORDS; i += 2) {
-		__u32 even = word[i] + constant * (i + 1), odd = word[i + 1] + constant * (i + 2);
+		__u32 even = word[i] + constant * (i + 1);
+		__u32 odd = (i + 1 < UC_KEY_WORDS ? word[i + 1] : 0) + constant * (i + 2);
 
 		sum += (__u64)even * odd;
 	}

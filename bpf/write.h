@@ -27,24 +27,27 @@ static __always_inline __sum16 uc_sum_replace(__sum16 check, __be16 old, __be16 
 	return ~((sum & 0xffff) + (sum >> 16));
 }
 
-/* Returns the IP header, of which `bytes` lie in the skb's linear part then; NULL if the packet is
+/* Returns the IP header at offset `at`, of which `bytes` lie in the skb's linear part then; NULL if the packet is
  * shorter, or the kernel has no memory to put them there. */
-static __always_inline void *uc_ip_header(struct __sk_buff *skb, __u32 bytes)
+static __always_inline void *uc_ip_header(struct __sk_buff *skb, __u32 at, __u32 bytes)
 {
-	void *ip = (void *)(long)skb->data + ETH_HLEN;
+	void *ip;
 
+	/* for the verifier: a constant or a small number */
+	at &= UC_DIRECT_MAX;
+	ip = (void *)(long)skb->data + at;
 	if (ip + bytes <= (void *)(long)skb->data_end)
 		return ip;
-	if (bpf_skb_pull_data(skb, ETH_HLEN + bytes))
+	if (bpf_skb_pull_data(skb, at + bytes))
 		return NULL;
-	ip = (void *)(long)skb->data + ETH_HLEN;
+	ip = (void *)(long)skb->data + at;
 	return ip + bytes <= (void *)(long)skb->data_end ? ip : NULL;
 }
 
-/* Writes the ECN codepoint of an IPv4 header. Returns 0, or a negative error. */
-static __always_inline int uc_write_ecn4(struct __sk_buff *skb, __u8 ecn)
+/* Writes the ECN codepoint of the IPv4 header at offset `at`. Returns 0, or a negative error. */
+static __always_inline int uc_write_ecn4(struct __sk_buff *skb, __u32 at, __u8 ecn)
 {
-	struct iphdr *ip = uc_ip_header(skb, sizeof(*ip));
+	struct iphdr *ip = uc_ip_header(skb, at, sizeof(*ip));
 	__u8 tos;
 
 	if (!ip)
@@ -55,11 +58,11 @@ static __always_inline int uc_write_ecn4(struct __sk_buff *skb, __u8 ecn)
 	return 0;
 }
 
-/* Writes the ECN codepoint of an IPv6 header, in bits 4 and 5 of its second byte, and changes a
+/* Writes the ECN codepoint of the IPv6 header at offset `at`, in bits 4 and 5 of its second byte, and changes a
  * complete skb->csum by the difference. Returns 0, or a negative error. */
-static __always_inline int uc_write_ecn6(struct __sk_buff *skb, __u8 ecn)
+static __always_inline int uc_write_ecn6(struct __sk_buff *skb, __u32 at, __u8 ecn)
 {
-	uc_word *word = uc_ip_header(skb, sizeof(*word));
+	uc_word *word = uc_ip_header(skb, at, sizeof(*word));
 	__u32 old, new;
 
 	if (!word)
@@ -74,13 +77,13 @@ static __always_inline int uc_write_ecn6(struct __sk_buff *skb, __u8 ecn)
 
 /* Writes a word of the TCP header and the checksum. In a complete skb->csum both changes cancel.
  * Returns 0, or a negative error. */
-static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_offsets *at,
+static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_frame *frame,
 					__u32 offset, __be32 old, __be32 new)
 {
-	__u32 word_at = at->tcp + offset;
+	__u32 word_at = frame->tcp + offset;
 	void *start;
 
-	if (bpf_l4_csum_replace(skb, at->tcp + offsetof(struct tcphdr, check), old, new, 4))
+	if (bpf_l4_csum_replace(skb, frame->tcp + offsetof(struct tcphdr, check), old, new, 4))
 		return -1;
 	start = (void *)(long)skb->data;
 	if (word_at > UC_DIRECT_MAX || start + word_at + 4 > (void *)(long)skb->data_end)
@@ -132,11 +135,11 @@ __attribute__((noinline)) __u64 uc_find_options(struct __sk_buff *skb, __u32 at,
 
 /* Writes NOPs over the options of `removed`, UC_OPT_*, of a SYN or SYN-ACK. Returns 0, or a
  * negative error. */
-static __always_inline int uc_remove_options(struct __sk_buff *skb, const struct uc_offsets *at,
+static __always_inline int uc_remove_options(struct __sk_buff *skb, const struct uc_frame *frame,
 					     __u8 removed)
 {
-	__u32 options_at = at->tcp + UC_TCP_HEADER;
-	__u64 found = uc_find_options(skb, options_at, at->header_bytes - UC_TCP_HEADER,
+	__u32 options_at = frame->tcp + UC_TCP_HEADER;
+	__u64 found = uc_find_options(skb, options_at, frame->header_bytes - UC_TCP_HEADER,
 				      uc_kinds_of(removed));
 
 	for (__u32 word_at = 0; word_at < UC_OPTIONS_MAX; word_at += 4, found >>= 4) {
@@ -148,7 +151,7 @@ static __always_inline int uc_remove_options(struct __sk_buff *skb, const struct
 			return -1;
 		for (int i = 0; i < 4; i++)
 			new[i] = found >> i & 1 ? UC_KIND_NOP : old[i];
-		if (bpf_l4_csum_replace(skb, at->tcp + offsetof(struct tcphdr, check),
+		if (bpf_l4_csum_replace(skb, frame->tcp + offsetof(struct tcphdr, check),
 					*(__u32 *)old, *(__u32 *)new, 4) ||
 		    bpf_skb_store_bytes(skb, options_at + word_at, new, 4, 0))
 			return -1;
@@ -157,37 +160,38 @@ static __always_inline int uc_remove_options(struct __sk_buff *skb, const struct
 }
 
 /* Removes offers from a SYN or SYN-ACK (uc_edit.removed). Returns 0, or a negative error. */
-static __always_inline int uc_remove_offers(struct __sk_buff *skb, const struct uc_offsets *at,
+static __always_inline int uc_remove_offers(struct __sk_buff *skb, const struct uc_frame *frame,
 					    __u8 removed)
 {
 	__be32 old;
 
-	if (removed & ~UC_OPT_AE && uc_remove_options(skb, at, removed))
+	if (removed & ~UC_OPT_AE && uc_remove_options(skb, frame, removed))
 		return -1;
 	if (!(removed & UC_OPT_AE))
 		return 0;
-	if (bpf_skb_load_bytes(skb, at->tcp + UC_FLAGS_AT, &old, sizeof(old)))
+	if (bpf_skb_load_bytes(skb, frame->tcp + UC_FLAGS_AT, &old, sizeof(old)))
 		return -1;
-	return uc_write_tcp(skb, at, UC_FLAGS_AT, old, old & ~bpf_htonl(1 << 24));
+	return uc_write_tcp(skb, frame, UC_FLAGS_AT, old, old & ~bpf_htonl(1 << 24));
 }
 
 /* Returns the word of the TCP header with these flags and this window. */
-static __always_inline __u32 uc_flags_word(const struct uc_offsets *at, __u8 flags, __u16 window)
+static __always_inline __u32 uc_flags_word(const struct uc_frame *frame, __u8 flags, __u16 window)
 {
-	return (__u32)at->header_word << 24 | (__u32)flags << 16 | window;
+	return (__u32)frame->header_word << 24 | (__u32)flags << 16 | window;
 }
 
 /* Writes the edit into the packet, only what differs. Returns 0, or a negative error. */
-static __always_inline int uc_write(struct __sk_buff *skb, const struct uc_offsets *at,
+static __always_inline int uc_write(struct __sk_buff *skb, const struct uc_frame *frame,
 				    const struct uc_segment *segment, const struct uc_edit *edit)
 {
-	__u32 old = uc_flags_word(at, segment->flags, segment->window);
-	__u32 new = uc_flags_word(at, edit->flags, edit->window);
+	__u32 old = uc_flags_word(frame, segment->flags, segment->window);
+	__u32 new = uc_flags_word(frame, edit->flags, edit->window);
 
-	if (edit->ecn != segment->ecn &&
-	    (at->ipv6 ? uc_write_ecn6(skb, edit->ecn) : uc_write_ecn4(skb, edit->ecn)))
+	if (edit->ecn != segment->ecn && (frame->ipv6 ? uc_write_ecn6(skb, frame->ip, edit->ecn)
+						      : uc_write_ecn4(skb, frame->ip, edit->ecn)))
 		return -1;
-	return old == new ? 0 : uc_write_tcp(skb, at, UC_FLAGS_AT, bpf_htonl(old), bpf_htonl(new));
+	return old == new ? 0
+			  : uc_write_tcp(skb, frame, UC_FLAGS_AT, bpf_htonl(old), bpf_htonl(new));
 }
 
 #endif

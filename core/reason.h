@@ -13,10 +13,10 @@
 /* X(name, label, what it means) */
 #define UC_REASONS(X)                                                                              \
 	X(TRANSLATED, "translated", "the segment belongs to a translated flow")                    \
-	X(NOT_TCP, "not_tcp",                                                                      \
-	  "not TCP over IPv4 or IPv6: UDP, ICMP, ARP, in a VLAN, anything else")                   \
+	X(NOT_TCP, "not_tcp", "not TCP over IPv4 or IPv6: UDP, ICMP, ARP, anything else")          \
 	X(FRAGMENT, "fragment", "an IP fragment: its TCP header may be elsewhere")                 \
 	X(IP_EXTENSION, "ip_extension", "IPv6 extension headers before TCP")                       \
+	X(VLAN_STACK, "vlan_stack", "behind two VLAN tags: it is not read")                        \
 	X(MALFORMED, "malformed", "headers that contradict their own lengths")                     \
 	X(NO_POLICY, "no_policy",                                                                  \
 	  "no rule of this port matches the flow, or its policy says pass")                        \
@@ -54,6 +54,7 @@
 	X(STRICT_FRAGMENT, "strict_fragment", "dropped by strict mode: a fragment of TCP")         \
 	X(STRICT_IP_EXTENSION, "strict_ip_extension",                                              \
 	  "dropped by strict mode: IPv6 extension headers before TCP")                             \
+	X(STRICT_VLAN_STACK, "strict_vlan_stack", "dropped by strict mode: two VLAN tags")         \
 	X(STRICT_MALFORMED, "strict_malformed",                                                    \
 	  "dropped by strict mode: headers that contradict their own lengths")                     \
 	X(STRICT_SIGNED, "strict_signed",                                                          \

@@ -11,7 +11,7 @@
  *               be written, because their scale is coarse or unknown, data beyond the law's window
  *               is dropped instead (UC_FLOW_HELD, guard.h)
  *   dropped     everything else that the guest sends: fragments and IPv6 extension headers before
- *               TCP, malformed headers, signed SYNs, SYNs without room in the table or quota,
+ *               TCP, frames with two VLAN tags, malformed headers, signed SYNs, SYNs without room in the table or quota,
  *               handshakes that don't fit the flow
  *
  * Only what the guest sends is dropped, and SYN-ACKs to it that answer no SYN that the host has
@@ -29,6 +29,7 @@
 #define UC_STRICT_REASONS(X)                                                                       \
 	X(FRAGMENT)                                                                                \
 	X(IP_EXTENSION)                                                                            \
+	X(VLAN_STACK)                                                                              \
 	X(MALFORMED) X(SIGNED) X(TABLE_FULL) X(QUOTA_FULL) X(HALF_BLIND) X(NO_HANDSHAKE)
 
 /* Returns why a segment of a strict port's guest is dropped, instead of passed for `reason`. Any

@@ -38,19 +38,21 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 	struct uc_hold_head head = {.key.ifindex = skb->ifindex, .direction = direction};
 	struct uc_segment segment = {};
 	struct uc_hold_flow *flow;
-	struct uc_offsets at = {};
+	struct uc_frame frame = {};
 	void *flows, *ring;
 
 	if (bpf_ktime_get_ns() >= say->alive_until_ns)
 		return 0;
 	flows = bpf_map_lookup_elem(&held_flows, &head.key.ifindex);
-	if (!flows || uc_parse(skb, &head.key, &segment, &at, direction) != UC_TRANSLATED)
+	/* a copy would lose a tag in the metadata */
+	if (!flows || uc_parse(skb, &head.key, &segment, &frame, direction) != UC_TRANSLATED ||
+	    uc_is_tagged(skb, &frame))
 		return 0;
 	flow = bpf_map_lookup_elem(flows, &head.key);
 	if (!flow && !uc_hold_may_open(skb, &segment))
 		return 0;
 	if (flow && direction == UC_FROM_GUEST)
-		uc_hold_note(skb, flow, &segment, &at);
+		uc_hold_note(skb, flow, &segment, &frame);
 	/* an ACK of the guest says nothing about what it sends */
 	if (direction == UC_FROM_GUEST && !segment.payload_bytes &&
 	    !(segment.flags & (UC_SYN | UC_FIN | UC_RST)))
@@ -60,7 +62,7 @@ static __always_inline int uc_hold(struct __sk_buff *skb, const struct uc_hold_c
 	head.frame_bytes = skb->len;
 	head.payload_bytes = segment.payload_bytes;
 	head.gso_size = skb->gso_size;
-	head.tcp_at = at.tcp;
+	head.tcp_at = frame.tcp;
 	head.options = segment.options;
 	ring = bpf_map_lookup_elem(&rings, &head.key.ifindex);
 	if (!ring)

@@ -49,9 +49,9 @@ __attribute__((noinline)) __u64 uc_hold_find_timestamps(struct __sk_buff *skb, _
 }
 
 /* Returns the value of a segment's timestamps, as in the header; 0: it has none. */
-static __always_inline __u64 uc_hold_timestamps(struct __sk_buff *skb, const struct uc_offsets *at)
+static __always_inline __u64 uc_hold_timestamps(struct __sk_buff *skb, const struct uc_frame *frame)
 {
-	__u32 options_at = at->tcp + UC_TCP_HEADER, bytes = at->header_bytes - UC_TCP_HEADER;
+	__u32 options_at = frame->tcp + UC_TCP_HEADER, bytes = frame->header_bytes - UC_TCP_HEADER;
 	__be32 usual[UC_HOLD_USUAL_BYTES / 4];
 	__u64 value;
 
@@ -68,11 +68,11 @@ static __always_inline __u64 uc_hold_timestamps(struct __sk_buff *skb, const str
 /* Stores the fields of a segment of the guest that is no SYN. */
 static __always_inline void uc_hold_note(struct __sk_buff *skb, struct uc_hold_flow *flow,
 					 const struct uc_segment *segment,
-					 const struct uc_offsets *at)
+					 const struct uc_frame *frame)
 {
 	if ((segment->flags & (UC_ACK | UC_SYN | UC_RST)) != UC_ACK)
 		return;
-	*(volatile __u64 *)&flow->timestamps = uc_hold_timestamps(skb, at);
+	*(volatile __u64 *)&flow->timestamps = uc_hold_timestamps(skb, frame);
 	*(volatile __u64 *)&flow->numbers =
 		(__u64)segment->ack << 32 | (__u32)segment->window << 16 | UC_HOLD_NOTED;
 }

@@ -102,9 +102,9 @@ static __always_inline int uc_open_again(struct __sk_buff *skb, struct uc_pendin
 		reason = uc_open(&slot->flow, next, &how->policy, &now->segment, now->now_ns,
 				 &now->edit);
 	if (!begins)
-		slot->kept_dscp = now->at.dscp;
+		slot->kept_dscp = now->frame.dscp;
 	if (begins && reason == UC_TRANSLATED) {
-		uc_begin_again(slot, how, now->place, next_place, now->at.dscp);
+		uc_begin_again(slot, how, now->place, next_place, now->frame.dscp);
 		spare = uc_left_over(now, annex_place, next_place);
 	}
 	gone |= uc_forgets(reason);

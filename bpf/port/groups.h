@@ -97,6 +97,7 @@ static __always_inline void uc_name_group(const struct uc_port_coupling *policy,
 
 	__builtin_memcpy(key->remote, flow->remote, sizeof(key->remote));
 	key->group = policy->group;
+	key->vlan = flow->vlan;
 	mapped = !key->remote[0] && !key->remote[1] && key->remote[2] == bpf_htonl(0xffff);
 	bits = uc_ccc_prefix_bits(mapped, policy->prefix4, policy->prefix6);
 	key->remote[0] = uc_prefix_of(key->remote[0], bits);
@@ -110,7 +111,7 @@ static __always_inline int uc_is_same_group(const struct uc_group_key *a,
 {
 	return !((a->group ^ b->group) | (a->remote[0] ^ b->remote[0]) |
 		 (a->remote[1] ^ b->remote[1]) | (a->remote[2] ^ b->remote[2]) |
-		 (a->remote[3] ^ b->remote[3]));
+		 (a->remote[3] ^ b->remote[3]) | (a->vlan ^ b->vlan));
 }
 
 /* Returns a hash of a group's key and an ifindex (Fibonacci hashing of one word after the other).
@@ -124,6 +125,7 @@ static __always_inline __u32 uc_hash(const struct uc_group_key *key, __u32 ifind
 	hash = (hash ^ hash >> 32 ^ key->remote[1]) * golden;
 	hash = (hash ^ hash >> 32 ^ key->remote[2]) * golden;
 	hash = (hash ^ hash >> 32 ^ key->remote[3]) * golden;
+	hash = (hash ^ hash >> 32 ^ key->vlan) * golden;
 	return hash >> 32;
 }
 

@@ -14,7 +14,7 @@
  * 65,536 places); while places are taken for the first time, none of 5 million did.
  *
  * Can a tenant, who chooses addresses and ports, fill a pair on purpose? The hash is NH (RFC 4418
- * §5.2.2) over the key with ten random words, which user space draws when it makes the maps and
+ * §5.2.2) over the key with twelve random words, which user space draws when it makes the maps and
  * which no packet carries; a bijection then spreads each bit of that sum over all 64. Two
  * keys have equal sums, and so equal hashes, with a probability of 2^-32 at most, whichever they
  * are. For keys that share only their buckets there is no such proof; we know no choice of keys
@@ -34,7 +34,8 @@ static __always_inline __u64 uc_hash_by(const struct uc_secret *secret, const st
 	__u64 sum = 0;
 
 	for (unsigned int i = 0; i < UC_KEY_WORDS; i += 2) {
-		__u32 even = word[i] + secret->words[i], odd = word[i + 1] + secret->words[i + 1];
+		__u32 even = word[i] + secret->words[i];
+		__u32 odd = (i + 1 < UC_KEY_WORDS ? word[i + 1] : 0) + secret->words[i + 1];
 
 		sum += (__u64)even * odd;
 	}

@@ -61,7 +61,7 @@ _Static_assert(sizeof(struct uc_bucket) == 64, "a bucket must fill its cache lin
 
 /* Changes with what index.h makes of a key: its hash, its buckets and its entry. A newer build then
  * makes maps of its own (UC_LAYOUT) and doesn't search those of an older one. */
-#define UC_INDEX_FORM 1
+#define UC_INDEX_FORM 2
 
 /* Bit n: each flow of law n has an annex. So the layout's number changes with these laws, too. */
 enum uc_annexed_laws {
@@ -73,8 +73,8 @@ enum uc_annexed_laws {
 
 /* What the hash of a key depends on. User space sets it when it makes the maps. */
 struct uc_secret {
-	__u32 words[UC_KEY_WORDS]; /* random */
-	__u32 pairs;               /* of buckets */
+	__u32 words[UC_KEY_WORDS + 1]; /* random */
+	__u32 pairs;                   /* of buckets */
 };
 
 /* A peer's SYN that the guest has not answered, by the key of its connection. */
@@ -105,8 +105,8 @@ struct uc_passed {
 /* What is remembered of a remote address: remotes.h. */
 struct uc_remote_slot {
 	struct bpf_spin_lock lock;
-	__u32 pad;
-	__u32 address[4]; /* as in uc_key */
+	__u32 vlan; /* as in uc_key, and so is the address */
+	__u32 address[4];
 	struct uc_remote remote;
 };
 
@@ -193,6 +193,7 @@ struct uc_priority_key {
 struct uc_group_key {
 	__u32 group;
 	__be32 remote[4]; /* the remote address's prefix, zeroes after it */
+	__u32 vlan;       /* as in uc_key */
 };
 
 /* A place for a group. Its lock also covers the group's guests and their members. */

@@ -143,7 +143,7 @@ static __always_inline int uc_is_same_key(const struct uc_key *a, const struct u
 
 	for (unsigned int i = 0; i < sizeof(*a) / sizeof(*one); i++)
 		differs |= one[i] ^ other[i];
-	return !differs;
+	return !(differs | (a->vlan ^ b->vlan));
 }
 
 /* Returns the place of a flow's annex; without one, the flow's own. */

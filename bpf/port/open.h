@@ -24,7 +24,7 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 		reason = uc_make_room(skb, now, state, how->flows_max, annexed);
 	if (state && reason == UC_TRANSLATED) {
 		fresh->key = now->key;
-		uc_begin_slot(fresh, how, now->at.dscp);
+		uc_begin_slot(fresh, how, now->frame.dscp);
 		fresh->number = state->number;
 		fresh->seen = 0;
 		fresh->bits = UC_SLOT_HALF_OPEN;
@@ -96,7 +96,7 @@ static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct
 static __always_inline enum uc_reason uc_ask_guest(struct uc_pending *now, enum uc_reason reason)
 {
 	const struct uc_asking *earlier = bpf_map_lookup_elem(&asked, &now->key);
-	struct uc_asking asking = {.tag = uc_tag(now->hash), .dscp = now->at.dscp};
+	struct uc_asking asking = {.tag = uc_tag(now->hash), .dscp = now->frame.dscp};
 
 	if (reason != UC_TRANSLATED) {
 		bpf_map_delete_elem(&asked, &now->key);
@@ -127,7 +127,7 @@ static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct
 	if (stored) {
 		syn = asking->syn;
 		/* the DSCP of the connection's SYN selects its rule */
-		now->at.dscp = asking->dscp;
+		now->frame.dscp = asking->dscp;
 	}
 	uc_find_rule(skb);
 	if (stored)
@@ -158,7 +158,7 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 		return uc_open_late(skb, now, how, fresh, &scratch_now->annex);
 	/* the DSCP of the connection's SYN selects its rule */
 	if (slot && !syn)
-		now->at.dscp = slot->kept_dscp;
+		now->frame.dscp = slot->kept_dscp;
 	if (syn)
 		uc_look_at_hooks(now);
 	/* even without a rule an older flow of the same ports must be removed below */

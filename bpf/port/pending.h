@@ -28,7 +28,7 @@ struct uc_pending {
 	struct uc_key key;
 	__u64 hash; /* uc_hash_of() the key */
 	struct uc_segment segment;
-	struct uc_offsets at;
+	struct uc_frame frame;
 	struct uc_edit edit;
 	struct uc_member_report report;
 	struct uc_ccc_answer answer;
@@ -88,7 +88,7 @@ struct uc_known {
  * guest gets the receiver's window, or the SYN passes. */
 static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const struct uc_key *key,
 					 const struct uc_segment *segment,
-					 const struct uc_offsets *at, const struct uc_edit *edit,
+					 const struct uc_frame *frame, const struct uc_edit *edit,
 					 enum uc_reason reason, __u64 now_ns,
 					 const struct uc_known *known)
 {
@@ -102,7 +102,7 @@ static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const
 	now->facts.cwnd = known->cwnd;
 	now->facts.remote = UC_REMOTE_NOTHING;
 	now->segment = *segment;
-	now->at = *at;
+	now->frame = *frame;
 	now->edit = *edit;
 	now->reason = reason;
 	now->now_ns = now_ns;
@@ -143,8 +143,8 @@ static __always_inline int uc_write_pending(struct __sk_buff *skb, const struct 
 {
 	enum uc_reason reason = uc_counted_as(now->reason, &now->segment, &now->edit);
 
-	if (uc_write(skb, &now->at, &now->segment, &now->edit) ||
-	    (now->edit.removed && uc_remove_offers(skb, &now->at, now->edit.removed)))
+	if (uc_write(skb, &now->frame, &now->segment, &now->edit) ||
+	    (now->edit.removed && uc_remove_offers(skb, &now->frame, now->edit.removed)))
 		reason = UC_EDIT_FAILED;
 	return uc_verdict(skb, &now->key, &now->segment, now->now_ns, now->number, reason);
 }

@@ -127,7 +127,7 @@ __attribute__((noinline)) int uc_give_up(struct __sk_buff *skb, __u32 place, __u
 	const struct uc_port_state *state;
 	__u64 now_ns, forget_ns, hash;
 	__u8 stale, goes, bits;
-	struct uc_key key;
+	struct uc_key key UC_KEY_ALIGNED;
 	__u32 annex_place;
 
 	if (!skb || !slot || !secret)

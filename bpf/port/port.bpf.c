@@ -55,7 +55,7 @@ static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
  * Returns UC_NO_HANDSHAKE if the flow is unknown. */
 static __always_inline enum uc_reason
 uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_segment *segment,
-		  const struct uc_offsets *at, __u64 now_ns, struct uc_edit *edit, __u8 *left,
+		  const struct uc_frame *frame, __u64 now_ns, struct uc_edit *edit, __u8 *left,
 		  struct uc_known *known)
 {
 	enum uc_reason reason;
@@ -69,7 +69,7 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 	if (!slot)
 		return UC_NO_HANDSHAKE;
 	uc_look(skb, slot, segment, now_ns);
-	uc_read_sack(skb, at, &slot->flow, segment);
+	uc_read_sack(skb, frame, &slot->flow, segment);
 	uc_merge(segment->options, now_ns);
 	uc_merge(segment->mss_bytes, now_ns);
 	annex_place = uc_annex_place(slot, known->place);
@@ -101,12 +101,12 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction direction)
 {
 	struct uc_segment segment = {};
-	struct uc_offsets at = {};
-	struct uc_key key = {.ifindex = skb->ifindex};
+	struct uc_frame frame = {};
+	struct uc_key key UC_KEY_ALIGNED = {.ifindex = skb->ifindex};
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct uc_known known = {};
 	struct uc_edit edit;
-	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
+	enum uc_reason reason = uc_parse(skb, &key, &segment, &frame, direction);
 
 	/* not as an initializer: clang would make a constant of it, in a section whose BTF
 	 * Linux 5.10 refuses */
@@ -120,8 +120,8 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 			reason = UC_NO_POLICY;
 			left = UC_LEFT_OPENING;
 		} else {
-			reason = uc_port_translate(skb, &key, &segment, &at, now_ns, &edit, &left,
-						   &known);
+			reason = uc_port_translate(skb, &key, &segment, &frame, now_ns, &edit,
+						   &left, &known);
 			if (known.number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
 			    uc_is_strict_port(key.ifindex))
 				left = UC_LEFT_OPENING;
@@ -129,11 +129,12 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 		if (uc_is_news(reason))
 			left |= UC_LEFT_NEWS;
 		if (left)
-			uc_tail_call(skb, left, &key, &segment, &at, &edit, reason, now_ns, &known);
-		if (uc_write(skb, &at, &segment, &edit))
+			uc_tail_call(skb, left, &key, &segment, &frame, &edit, reason, now_ns,
+				     &known);
+		if (uc_write(skb, &frame, &segment, &edit))
 			reason = UC_EDIT_FAILED;
 	} else if (direction == UC_FROM_GUEST && reason != UC_NOT_TCP &&
-		   uc_is_strict_port(key.ifindex) && uc_hides_tcp(skb)) {
+		   uc_is_strict_port(key.ifindex) && uc_hides_tcp(skb, frame.ipv6 ? frame.ip : 0)) {
 		reason = uc_verdict_of(1, direction, reason);
 	}
 	return uc_verdict(skb, &key, &segment, now_ns, known.number, reason);

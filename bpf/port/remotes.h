@@ -32,10 +32,15 @@ static __always_inline struct uc_remote_slot *uc_remote_slot_of(const struct uc_
 	return number == UC_NUMBER_NONE ? NULL : bpf_map_lookup_elem(&remotes, &index);
 }
 
-static __always_inline __u8 uc_is_remote(const struct uc_remote_slot *slot, const __u32 *address)
+/* Returns whether an entry is about the remote address of a key. */
+static __always_inline __u8 uc_is_remote(const struct uc_remote_slot *slot,
+					 const struct uc_key *key)
 {
-	return !((slot->address[0] ^ address[0]) | (slot->address[1] ^ address[1]) |
-		 (slot->address[2] ^ address[2]) | (slot->address[3] ^ address[3]));
+	const __u32 *address = (const __u32 *)key->remote;
+
+	return !((slot->vlan ^ key->vlan) | (slot->address[0] ^ address[0]) |
+		 (slot->address[1] ^ address[1]) | (slot->address[2] ^ address[2]) |
+		 (slot->address[3] ^ address[3]));
 }
 
 /* Returns whether flows with the remote address in `pending` must do without ECN. A global
@@ -53,7 +58,7 @@ __attribute__((noinline)) int uc_is_remote_distrusted(struct __sk_buff *skb)
 		if (!slot)
 			return 0;
 		bpf_spin_lock(&slot->lock);
-		distrusted |= uc_is_remote(slot, (const __u32 *)now->key.remote) &&
+		distrusted |= uc_is_remote(slot, &now->key) &&
 			      uc_is_distrusted(&slot->remote, now->now_ns);
 		bpf_spin_unlock(&slot->lock);
 	}
@@ -70,7 +75,7 @@ static __always_inline __u32 uc_rate_remote(struct uc_remote_slot *slot,
 	__u32 worth = UC_WORTH_KEEPING;
 
 	bpf_spin_lock(&slot->lock);
-	if (uc_is_remote(slot, (const __u32 *)now->key.remote))
+	if (uc_is_remote(slot, &now->key))
 		worth = UC_WORTH_ITSELF;
 	else if (!uc_remembers(&slot->remote, now->now_ns))
 		worth = UC_WORTH_NOTHING;
@@ -103,8 +108,9 @@ __attribute__((noinline)) int uc_remember_remote(struct __sk_buff *skb)
 	if (worth < UC_WORTH_NOTHING && now->facts.remote <= UC_REMOTE_CLEARED)
 		return 0;
 	bpf_spin_lock(&one->lock);
-	if (!uc_is_remote(one, (const __u32 *)now->key.remote)) {
+	if (!uc_is_remote(one, &now->key)) {
 		__builtin_memcpy(one->address, now->key.remote, sizeof(one->address));
+		one->vlan = now->key.vlan;
 		one->remote.news = UC_REMOTE_NOTHING;
 	}
 	uc_remember(&one->remote, now->facts.remote, now->now_ns);

@@ -179,7 +179,7 @@ __attribute__((noinline)) int uc_find_rule(struct __sk_buff *skb)
 		return 0;
 	how->policy = pass;
 	how->share = 0;
-	uc_read_ends(&how->ends, &now->key, now->at.dscp);
+	uc_read_ends(&how->ends, &now->key, now->frame.dscp);
 	found = uc_find_in_plan(skb);
 	/* once more is enough: the next change of plans waits for this program */
 	if (found == UC_NO_PAGE)

@@ -82,7 +82,7 @@ __attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
 	member = bpf_map_lookup_elem(&members, &now->place);
 	if (!policy || !member || member->version == policy->version)
 		return 0;
-	now->at.dscp = now->report.dscp;
+	now->frame.dscp = now->report.dscp;
 	if (now->report.share && uc_find_rule(skb) && how->share)
 		now->report.share = how->share;
 	uc_weigh_member(member, now, policy);
@@ -248,7 +248,7 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 			uc_forget_member(now->place);
 		}
 	}
-	if (uc_write(skb, &now->at, &now->segment, &now->edit))
+	if (uc_write(skb, &now->frame, &now->segment, &now->edit))
 		return UC_EDIT_FAILED;
 	return now->reason;
 }

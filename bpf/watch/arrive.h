@@ -98,30 +98,31 @@ static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *sk
 	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_probe_signed text = {};
 	struct uc_probe probe = {};
-	struct uc_ip ip = {};
+	struct uc_frame frame = {};
+	struct uc_parsed parsed = {};
 	enum uc_watch_event event;
 	__be16 magic;
 
-	if (uc_parse_ip(skb, UC_PROBE_PROTOCOL, &ip, text.source, text.destination) !=
+	if (uc_parse_ip(skb, UC_PROBE_PROTOCOL, &frame, &parsed, text.source, text.destination) !=
 		    UC_TRANSLATED ||
-	    ip.end_at < ip.payload_at ||
-	    bpf_skb_load_bytes(skb, ip.payload_at + offsetof(struct uc_probe, magic), &magic, 2) ||
+	    uc_is_tagged(skb, &frame) || parsed.end < frame.tcp ||
+	    bpf_skb_load_bytes(skb, frame.tcp + offsetof(struct uc_probe, magic), &magic, 2) ||
 	    magic != bpf_htons(UC_PROBE_MAGIC))
 		return UC_WATCH_NOTHING;
-	if (ip.end_at - ip.payload_at != UC_PROBE_BYTES ||
-	    bpf_skb_load_bytes(skb, ip.payload_at, &probe, sizeof(probe)))
+	if (parsed.end - frame.tcp != UC_PROBE_BYTES ||
+	    bpf_skb_load_bytes(skb, frame.tcp, &probe, sizeof(probe)))
 		return UC_WATCH_TRUNCATED;
 	event = uc_probe_check(&probe, &text, say, now_ns);
 	if (event != UC_WATCH_PROBE)
 		return event;
 	/* a network that clears ECT can't mark: the probe counts as lost */
-	if (ip.ecn == UC_NOT_ECT)
+	if (frame.ecn == UC_NOT_ECT)
 		return UC_WATCH_UNKNOWN;
 	__builtin_memcpy(key.guest, text.destination, 16);
 	__builtin_memcpy(key.remote, text.source, 16);
 	key.guest_port = probe.destination_port;
 	key.remote_port = probe.source_port;
-	return uc_probe_count(&key, port, &probe, ip.ecn, now_ns);
+	return uc_probe_count(&key, port, &probe, frame.ecn, now_ns);
 }
 
 #endif

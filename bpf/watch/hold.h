@@ -62,8 +62,8 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	struct uc_held *copy = uc_only_entry(&scratch);
 	__u32 bytes;
 
-	/* the copy would lose metadata: a VLAN tag, or how to cut the packet into segments */
-	if (!copy || skb->vlan_present || skb->gso_size)
+	/* the copy would lose how to cut the packet into segments */
+	if (!copy || skb->gso_size)
 		return UC_WATCH_NO_ROOM;
 	bytes = skb->len;
 	copy->frame_bytes = bytes;

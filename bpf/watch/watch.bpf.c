@@ -60,7 +60,7 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 }
 
 /* Writes the window that the core wants. Returns how long (ns) the packet waits. */
-static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struct uc_offsets *at,
+static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struct uc_frame *frame,
 					      const struct uc_key *key,
 					      const struct uc_watch_port *port,
 					      const struct uc_segment *segment, __u64 now_ns)
@@ -73,8 +73,8 @@ static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struc
 		return 0;
 	if (answer.window != segment->window) {
 		edit.window = answer.window;
-		uc_count_event(uc_write(skb, at, segment, &edit) ? UC_WATCH_EDIT_FAILED
-								 : UC_WATCH_WINDOW);
+		uc_count_event(uc_write(skb, frame, segment, &edit) ? UC_WATCH_EDIT_FAILED
+								    : UC_WATCH_WINDOW);
 	}
 	return wait_ns;
 }
@@ -86,7 +86,7 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	__u64 now_ns = bpf_ktime_get_ns(), wait_ns;
 	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_segment segment = {};
-	struct uc_offsets at = {};
+	struct uc_frame frame = {};
 	struct uc_watch_port *port = bpf_map_lookup_elem(&watched, &key.ifindex);
 	__u8 injected, syn, syn_ack, probes;
 
@@ -97,7 +97,8 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 		skb->mark = 0;
 		uc_count_event(UC_WATCH_INJECTED);
 	}
-	if (!port || uc_parse(skb, &key, &segment, &at, UC_FROM_GUEST) != UC_TRANSLATED)
+	if (!port || uc_parse(skb, &key, &segment, &frame, UC_FROM_GUEST) != UC_TRANSLATED ||
+	    uc_is_tagged(skb, &frame))
 		return TC_ACT_UNSPEC;
 	syn = uc_is_syn(&segment);
 	syn_ack = uc_is_syn_ack(&segment);
@@ -126,7 +127,7 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	    uc_is_allowed(port, key.ifindex, now_ns) &&
 	    uc_start_syn(&key, &segment, now_ns) == UC_WATCH_TABLE_FULL)
 		uc_count_event(UC_WATCH_TABLE_FULL);
-	wait_ns = uc_watch_windows(skb, &at, &key, port, &segment, now_ns);
+	wait_ns = uc_watch_windows(skb, &frame, &key, port, &segment, now_ns);
 	probes = (syn && port->sends & UC_DATA_FROM_CLIENT) ||
 		 (syn_ack && port->sends & UC_DATA_FROM_SERVER);
 	if (probes || wait_ns)
@@ -141,7 +142,7 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_segment segment = {};
-	struct uc_offsets at = {};
+	struct uc_frame frame = {};
 	struct uc_watch_port *port;
 	enum uc_watch_event event;
 	__u8 steady;
@@ -160,8 +161,8 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 		uc_count_event(event);
 		return TC_ACT_SHOT;
 	}
-	if (uc_parse(skb, &key, &segment, &at, UC_TO_GUEST) != UC_TRANSLATED ||
-	    segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP)) {
+	if (uc_parse(skb, &key, &segment, &frame, UC_TO_GUEST) != UC_TRANSLATED ||
+	    uc_is_tagged(skb, &frame) || segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP)) {
 		uc_start_heard(port, key.ifindex, skb->len, 1, now_ns);
 		return TC_ACT_UNSPEC;
 	}

@@ -145,7 +145,7 @@ impl Explain {
         let mut told = told;
         loop {
             std::thread::sleep(FOLLOW_APART);
-            let Some(now) = programs.flow(flow.ifindex, flow.guest, flow.remote)? else {
+            let Some(now) = programs.again(flow)? else {
                 outln!("the flow is gone");
                 return Ok(());
             };
@@ -179,7 +179,7 @@ pub fn story_of(store: &Store, programs: &Programs, flow: &FlowView) -> Result<O
         if look > 0 {
             std::thread::sleep(LOOKS_APART);
         }
-        let Some(now) = programs.flow(flow.ifindex, flow.guest, flow.remote)? else {
+        let Some(now) = programs.again(flow)? else {
             break;
         };
         limits.push(Limit::of(&now.state));

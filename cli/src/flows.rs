@@ -143,7 +143,7 @@ fn print_flow(flow: &FlowRow, rates: bool) {
     };
     outln!(
         "{:<10} {:<28} {:<28} {:<12} {:<7} {:<9} {:>7} {:>9} {:>9} {:>9} {:>8} {:>6} {:>6}{rates}",
-        flow.port,
+        flow.port_and_vlan(),
         flow.guest,
         flow.remote,
         if flow.observed {

@@ -1,6 +1,7 @@
 //! Searches for the flow that the user names.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use anyhow::Result;
 use uc_port::{Attached, FlowView, Passed, Programs, Store};
@@ -63,11 +64,11 @@ fn fitting<T>(candidates: Vec<(T, String)>, words: &[String]) -> Vec<(T, String)
 fn named<T>(
     items: Vec<T>,
     ports: &[Attached],
-    ends: impl Fn(&T) -> (u32, std::net::SocketAddr, std::net::SocketAddr),
+    ends: impl Fn(&T) -> (u32, u16, SocketAddr, SocketAddr),
 ) -> Vec<(T, String)> {
     let name = |item: &T| {
-        let (ifindex, guest, remote) = ends(item);
-        flow::name(&name_of(ifindex, ports), guest, remote)
+        let (ifindex, vlan, guest, remote) = ends(item);
+        flow::name(&name_of(ifindex, ports), vlan, guest, remote)
     };
     items
         .into_iter()
@@ -85,7 +86,7 @@ fn named<T>(
 pub fn find(store: &Store, programs: &Programs, words: &[String]) -> Result<Found> {
     let ports = store.attached(programs)?;
     let flows = named(programs.flows()?, &ports, |flow| {
-        (flow.ifindex, flow.guest, flow.remote)
+        (flow.ifindex, flow.vlan, flow.guest, flow.remote)
     });
     let mut fit = fitting(flows, words);
     match fit.len() {
@@ -98,7 +99,7 @@ pub fn find(store: &Store, programs: &Programs, words: &[String]) -> Result<Foun
         _ => return Ok(Found::Several(distinct(fit))),
     }
     let passed = named(programs.passed()?, &ports, |passed| {
-        (passed.ifindex, passed.guest, passed.remote)
+        (passed.ifindex, passed.vlan, passed.guest, passed.remote)
     });
     let fit = fitting(passed, words);
     Ok(match fit.as_slice() {

@@ -23,6 +23,9 @@ pub struct FlowRow {
     pub guest: SocketAddr,
     /// Address and port of the other end.
     pub remote: SocketAddr,
+    /// ID of the VLAN in which the port sees it; 0: in none.
+    #[serde(default, skip_serializing_if = "is_untagged")]
+    pub vlan: u16,
     /// Stage of the handshake.
     pub stage: Cow<'static, str>,
     /// Whether the law's window is computed but never written.
@@ -76,6 +79,11 @@ pub struct FlowRow {
     /// Sequence number up to which the guest has acknowledged.
     #[serde(skip)]
     pub echoed_ack: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_untagged(vlan: &u16) -> bool {
+    *vlan == 0
 }
 
 /// What limits a guest.
@@ -143,12 +151,24 @@ impl Limit {
     ];
 }
 
-/// Returns the name by which users select a flow.
-pub fn name(port: &str, guest: SocketAddr, remote: SocketAddr) -> String {
-    format!("{port} {guest} {remote}")
+/// Returns the name by which users select a flow: its port, with the VLAN's ID as `vnet3.5`, and its ends.
+pub fn name(port: &str, vlan: u16, guest: SocketAddr, remote: SocketAddr) -> String {
+    format!("{} {guest} {remote}", port_and_vlan(port, vlan))
+}
+
+fn port_and_vlan(port: &str, vlan: u16) -> String {
+    match vlan {
+        0 => port.to_owned(),
+        vlan => format!("{port}.{vlan}"),
+    }
 }
 
 impl FlowRow {
+    /// Returns the port's name, and behind a point the ID of a VLAN.
+    pub fn port_and_vlan(&self) -> String {
+        port_and_vlan(&self.port, self.vlan)
+    }
+
     /// Makes the row of a flow on the port `port`; `share_bytes` is its share of a group's window.
     pub fn new(flow: &FlowView, port: String, share_bytes: Option<u64>) -> FlowRow {
         let state = &flow.state;
@@ -156,7 +176,8 @@ impl FlowRow {
         let given_bytes = u32::from(state.given_window) << state.wscale();
         let is_rfc = u32::from(policy.profile) == consts::PROFILE_RFC;
         FlowRow {
-            name: name(&port, flow.guest, flow.remote),
+            name: name(&port, flow.vlan, flow.guest, flow.remote),
+            vlan: flow.vlan,
             port,
             ifindex: flow.ifindex,
             guest: flow.guest,

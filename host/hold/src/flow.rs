@@ -17,7 +17,7 @@ impl From<uc_key> for Flow {
 }
 
 impl Flow {
-    /// Returns the flow at the port with this index between these ends.
+    /// Returns the untagged flow at the port with this index between these ends.
     pub fn of(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> Self {
         Self(uc_key {
             ifindex,
@@ -25,6 +25,7 @@ impl Flow {
             remote_port: remote.port().to_be(),
             guest: mapped(guest.ip()).octets(),
             remote: mapped(remote.ip()).octets(),
+            vlan: 0,
         })
     }
 

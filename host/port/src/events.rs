@@ -148,6 +148,8 @@ pub struct Passed {
     pub guest: SocketAddr,
     /// Address and port of the other end.
     pub remote: SocketAddr,
+    /// ID of the VLAN in which the port has seen it; 0: in none.
+    pub vlan: u16,
     /// Reason why the flow passes unmodified.
     pub reason: Reason,
     /// When its handshake was seen, by `CLOCK_MONOTONIC`.
@@ -272,6 +274,7 @@ impl Programs {
                     ifindex: entry.key.ifindex,
                     guest,
                     remote,
+                    vlan: entry.key.vlan as u16,
                     reason: Reason::from_code(entry.reason),
                     at_ns: entry.at_ns,
                 });

@@ -21,6 +21,8 @@ pub struct FlowView {
     pub guest: SocketAddr,
     /// Address and port of the other end.
     pub remote: SocketAddr,
+    /// ID of the VLAN in which the port sees it; 0: in none.
+    pub vlan: u16,
     /// A copy of the core's state of the flow.
     pub state: Flow,
     /// Index, from 0, of the rule that opened it, among the rules of its port's plan.
@@ -33,12 +35,13 @@ pub struct FlowView {
 }
 
 impl FlowView {
-    /// Creates a flow with this state, without an index in any table.
+    /// Creates an untagged flow with this state, without an index in any table.
     pub fn of(ifindex: u32, guest: SocketAddr, remote: SocketAddr, state: Flow) -> FlowView {
         FlowView {
             ifindex,
             guest,
             remote,
+            vlan: 0,
             state,
             rule: 0,
             rule_number: 0,
@@ -56,22 +59,28 @@ const SEARCHES: u32 = 3;
 const KEY_BYTES: usize = size_of::<uc_key>();
 
 /// Encodes a key as in the map. The struct has no padding, which the assertion below checks.
-fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> [u8; KEY_BYTES] {
+fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr, vlan: u16) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     bytes[0..4].copy_from_slice(&ifindex.to_ne_bytes());
     bytes[4..6].copy_from_slice(&guest.port().to_be_bytes());
     bytes[6..8].copy_from_slice(&remote.port().to_be_bytes());
     bytes[8..24].copy_from_slice(&mapped(guest.ip()).octets());
     bytes[24..40].copy_from_slice(&mapped(remote.ip()).octets());
+    bytes[40..44].copy_from_slice(&u32::from(vlan).to_ne_bytes());
     bytes
 }
 
+fn key_of(flow: &FlowView) -> [u8; KEY_BYTES] {
+    key_bytes(flow.ifindex, flow.guest, flow.remote, flow.vlan)
+}
+
 const _: () = {
-    assert!(KEY_BYTES == 40);
+    assert!(KEY_BYTES == 44);
     assert!(std::mem::offset_of!(uc_key, guest_port) == 4);
     assert!(std::mem::offset_of!(uc_key, remote_port) == 6);
     assert!(std::mem::offset_of!(uc_key, guest) == 8);
     assert!(std::mem::offset_of!(uc_key, remote) == 24);
+    assert!(std::mem::offset_of!(uc_key, vlan) == 40);
 };
 
 fn mapped(address: IpAddr) -> Ipv6Addr {
@@ -112,6 +121,7 @@ fn view(place: u32, value: &[u8], in_force: u32) -> Option<(FlowView, Option<u32
         ifindex: slot.key.ifindex,
         guest,
         remote,
+        vlan: slot.key.vlan as u16,
         state,
         rule: slot.rule.into(),
         rule_number: slot.rule_number,
@@ -200,14 +210,22 @@ impl Programs {
         Ok(flow)
     }
 
-    /// Returns one flow; `None` if the table has none with these ends.
+    /// Returns one untagged flow; `None` if the table has none with these ends.
     pub fn flow(
         &self,
         ifindex: u32,
         guest: SocketAddr,
         remote: SocketAddr,
     ) -> Result<Option<FlowView>, PortError> {
-        self.flow_of(&key_bytes(ifindex, guest, remote))
+        self.flow_of(&key_bytes(ifindex, guest, remote, 0))
+    }
+
+    /// Reads a flow again; `None` if it has left the table.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn again(&self, flow: &FlowView) -> Result<Option<FlowView>, PortError> {
+        self.flow_of(&key_of(flow))
     }
 
     /// Returns the flow with this key (`struct uc_key` of `bpf/key.h`), as [`Programs::flow`].
@@ -218,8 +236,7 @@ impl Programs {
         let in_force = self.plan_generation()?;
         for place in self.places_of(key)? {
             let value = self.read_place(place)?;
-            let has =
-                |(flow, _): &(FlowView, _)| key_bytes(flow.ifindex, flow.guest, flow.remote) == key;
+            let has = |(flow, _): &(FlowView, _)| key_of(flow) == key;
             let found = value.and_then(|value| view(place, &value, in_force));
             if let Some(found) = found.filter(has) {
                 return self.with_annex(found).map(Some);

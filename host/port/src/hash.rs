@@ -32,10 +32,13 @@ pub(crate) fn draw(flows_max: u32) -> Result<uc_secret, PortError> {
 
 /// Returns the hash of a key's bytes (`uc_hash_by`).
 pub(crate) fn hash_by(secret: &uc_secret, key: &[u8]) -> u64 {
-    let mut words = key.chunks_exact(4).zip(secret.words).map(|(word, secret)| {
-        let word = u32::from_ne_bytes(word.try_into().expect("four bytes"));
-        u64::from(word.wrapping_add(secret))
-    });
+    let words = key.chunks_exact(4);
+    let words = words.map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")));
+    // padded to an even number of words
+    let mut words = words
+        .chain([0])
+        .zip(secret.words)
+        .map(|(word, secret)| u64::from(word.wrapping_add(secret)));
     let mut sum = 0_u64;
     while let (Some(even), Some(odd)) = (words.next(), words.next()) {
         sum = sum.wrapping_add(even.wrapping_mul(odd));

@@ -19,7 +19,7 @@ use fit::{ends, fit, fit_frames, gso};
 use flows::forge::{Ends, KINDS, Noise, victims};
 use flows::plan::{Step, treatments};
 use flows::{Home, Passed, Plan, case_count, for_all, plans, walk};
-use kernel::frame::{PLAIN, Shape, frame, make_odd, shapes};
+use kernel::frame::{Oddity, PLAIN, Shape, frame, make_odd, shapes, tags};
 use kernel::reading::{Reading, hides_tcp, read};
 use kernel::{IFINDEX, context, now_ns, programs, reason};
 use proptest::collection::vec;
@@ -27,7 +27,9 @@ use proptest::prelude::{Strategy, any};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
-use uc_port::{Counters, Direction, PacketContext, PortCoupling, PortError, PortPlan, Programs};
+use uc_port::{
+    Counters, Direction, FlowView, PacketContext, PortCoupling, PortError, PortPlan, Programs,
+};
 
 /// Maximum pause that the comparison tolerates, well below the smallest retransmission timeout.
 const PAUSE_NS: u64 = 120_000_000;
@@ -44,7 +46,7 @@ struct Arms<'a> {
     programs: &'a Programs,
     policy: Policy,
     share: u8,
-    native: HashMap<(SocketAddr, SocketAddr), Home>,
+    native: HashMap<(SocketAddr, SocketAddr, u16), Home>,
     counters: Counters,
     began_ns: u64,
     late: bool,
@@ -160,11 +162,10 @@ impl<'a> Arms<'a> {
         let (mut reports, mut told) = (Vec::new(), None);
         let passed = self
             .native
-            .entry((reading.guest, reading.remote))
+            .entry((reading.guest, reading.remote, reading.vlan))
             .or_insert_with(|| Home::sharing(policy, share))
             .pass_in(&reading.segment, now_ns, &mut |report| {
-                let flow = programs.flow(IFINDEX, reading.guest, reading.remote);
-                let member = programs.member(&flow.unwrap()?).unwrap()?;
+                let member = programs.member(&in_table(programs, reading)?).unwrap()?;
                 reports.push(*report?);
                 told = Some(member);
                 Some(member.answer)
@@ -191,11 +192,7 @@ impl<'a> Arms<'a> {
     }
 
     fn check_state(&self, reading: &Reading, passed: &Passed) -> Checked<()> {
-        let kernel = self
-            .programs
-            .flow(IFINDEX, reading.guest, reading.remote)
-            .unwrap()
-            .map(|view| timeless(&view.state));
+        let kernel = in_table(self.programs, reading).map(|view| timeless(&view.state));
         prop_assert_eq!(
             kernel,
             passed.after.as_ref().map(timeless),
@@ -205,21 +202,25 @@ impl<'a> Arms<'a> {
     }
 }
 
+/// Returns the flow of a segment in the kernel's table.
+fn in_table(programs: &Programs, reading: &Reading) -> Option<FlowView> {
+    let mut flow = FlowView::of(IFINDEX, reading.guest, reading.remote, Flow::default());
+    flow.vlan = reading.vlan;
+    programs.again(&flow).unwrap()
+}
+
 /// Returns a flow without the platform's fields and those that depend on the clock. Of law `delay`'s
-/// times only their presence stays. Where a SYN is stored, the second word is its time.
+/// times only their presence stays.
 fn timeless(flow: &Flow) -> Flow {
     let mut flow = *flow;
     let delay = &mut flow.annex.delay;
     let is_delay = u32::from(flow.flow.policy.law) == consts::LAW_DELAY;
-    for timer in &mut delay.timers[..if is_delay { 4 } else { 1 }] {
-        timer.at_us = 0;
-    }
-    delay.last_us = delay.last_us.min(1);
-    delay.before_us = delay.before_us.min(1);
     if is_delay {
-        flow.dctcp.acked_bytes = 0;
-    } else {
-        flow.policy.target_range_us = 0;
+        for timer in &mut delay.timers {
+            timer.at_us = 0;
+        }
+        delay.last_us = delay.last_us.min(1);
+        delay.before_us = delay.before_us.min(1);
     }
     (flow.seen_ns, flow.timed_tick, flow.sent_tick) = (0, 0, 0);
     (flow.srtt_us, flow.rttvar_us) = (0, 0);
@@ -254,14 +255,16 @@ fn check_bytes(reading: &Reading, before: &[u8], after: &[u8], edit: &Edit) -> C
 struct Case {
     plan: Plan,
     ipv6: bool,
+    /// The control information of the frames' tag.
+    tag: Option<u16>,
     shapes: Vec<Shape>,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
     let anew = vec((any::<(usize, bool, bool)>(), 1u32..=u32::MAX), 0..3);
     let plans = (plans(60, true), treatments(), anew);
-    (plans, any::<bool>(), vec(shapes(), 1..40)).prop_map(
-        |((mut plan, treatment, anew), ipv6, shapes)| {
+    (plans, any::<bool>(), tags(), vec(shapes(), 1..40)).prop_map(
+        |((mut plan, treatment, anew), ipv6, tag, shapes)| {
             plan.setup.treatment = treatment;
             for ((place, guest_opens, answered), moved) in anew {
                 let step = Step::Anew {
@@ -272,7 +275,12 @@ fn cases() -> impl Strategy<Value = Case> {
                 plan.steps.insert(place % (plan.steps.len() + 1), step);
             }
             fit(&mut plan);
-            Case { plan, ipv6, shapes }
+            Case {
+                plan,
+                ipv6,
+                tag,
+                shapes,
+            }
         },
     )
 }
@@ -296,6 +304,9 @@ fn play(programs: &Programs, case: &Case) -> Checked<(u64, u64, bool)> {
         };
         let mut bytes = frame(segment, guest, remote, shape);
         let sound = make_odd(&mut bytes, &shape.oddity);
+        if let Some(tag) = case.tag {
+            make_odd(&mut bytes, &Oddity::Vlan(tag));
+        }
         let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
             Direction::FromGuest
         } else {

@@ -343,7 +343,7 @@ fn live_program_that_comes_later_costs_the_connections_of_one_round_trip() {
 }
 
 #[test]
-fn live_frame_whose_vlan_tag_the_kernel_took_off_passes_and_opens_no_flow() {
+fn live_frames_with_and_without_a_tag_of_a_vlan_are_flows_of_their_own() {
     let Some(site) = Site::new() else {
         return;
     };
@@ -355,8 +355,8 @@ fn live_frame_whose_vlan_tag_the_kernel_took_off_passes_and_opens_no_flow() {
         ..Segment::default()
     };
     let remote = "10.77.0.2:5001".parse().unwrap();
-    let send = |port, oddity| {
-        let guest = SocketAddr::new(GUEST.into(), port);
+    let send = |oddity| {
+        let guest = SocketAddr::new(GUEST.into(), 1);
         let mut bytes = frame(&syn, guest, remote, &PLAIN);
         make_odd(&mut bytes, &oddity);
         inside(&site.guest, || send_frame(&bytes));
@@ -370,12 +370,24 @@ fn live_frame_whose_vlan_tag_the_kernel_took_off_passes_and_opens_no_flow() {
         (tcp, counters.seen(Direction::FromGuest))
     };
     let (_, before) = seen();
-    send(1, Oddity::Vlan);
+    let vlans = || {
+        let flows = site.host.open().flows().unwrap();
+        let mut vlans: Vec<u16> = flows.iter().map(|flow| flow.vlan).collect();
+        vlans.sort_unstable();
+        vlans
+    };
+    // the kernel takes the tag off before the hook
+    send(Oddity::Vlan(7));
     let (tcp, after) = seen();
     assert!(after > before, "the frame has passed the hook");
-    assert_eq!((tcp, site.host.open().flows().unwrap().len()), (0, 0));
-    send(2, Oddity::None);
-    assert_eq!((seen().0, site.host.open().flows().unwrap().len()), (1, 1));
+    assert_eq!((tcp, vlans()), (1, vec![7]));
+    send(Oddity::None);
+    assert_eq!((seen().0, vlans()), (2, vec![0, 7]));
+    // a priority tag names no VLAN: the same SYN again
+    send(Oddity::Vlan(0));
+    assert_eq!((seen().0, vlans()), (3, vec![0, 7]));
+    send(Oddity::VlanStack);
+    assert_eq!((seen().0, vlans()), (3, vec![0, 7]));
 }
 
 #[test]

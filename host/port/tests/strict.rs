@@ -185,7 +185,10 @@ fn live_packets_that_hide_tcp_are_dropped_and_those_that_hide_another_protocol_p
         };
         let reason = |bytes: &[u8]| pass(programs, bytes).0;
         assert_eq!(reason(&made(Oddity::Truncate(60))), "strict_malformed");
-        assert_eq!(reason(&made(Oddity::Vlan)), "not_tcp");
+        assert_eq!(reason(&made(Oddity::VlanStack)), "strict_vlan_stack");
+        for tag in [0, 0xe000, 7] {
+            assert_eq!(reason(&made(Oddity::Vlan(tag))), "held");
+        }
         if guest.is_ipv4() {
             assert_eq!(reason(&made(Oddity::Fragment(1 << 13))), "strict_fragment");
             assert_eq!(reason(&made(Oddity::Fragment(100))), "strict_fragment");

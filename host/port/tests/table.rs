@@ -234,7 +234,9 @@ fn live_a_guard_drops_data_beyond_the_edge_but_no_unparsable_packet() {
         };
         assert_eq!(made(Oddity::None), "beyond_edge");
         assert_eq!(made(Oddity::Fragment(1 << 13)), "fragment");
-        assert_eq!(made(Oddity::Vlan), "not_tcp");
+        assert_eq!(made(Oddity::Vlan(0)), "beyond_edge", "a priority");
+        assert_eq!(made(Oddity::Vlan(7)), "no_handshake", "another network");
+        assert_eq!(made(Oddity::VlanStack), "vlan_stack");
         if guest.is_ipv6() {
             // Destination options.
             assert_eq!(made(Oddity::NextHeader(60)), "ip_extension");

@@ -214,7 +214,7 @@ fn flow_columns() -> Vec<Column<Drawn>> {
             "port",
             WIDE,
             Constraint::Max(12),
-            flow(|flow| flow.port.clone()),
+            flow(FlowRow::port_and_vlan),
         ),
         column(
             "guest",

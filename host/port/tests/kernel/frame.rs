@@ -20,8 +20,10 @@ pub const ETHERNET: usize = 14;
 #[derive(Clone, Debug)]
 pub enum Oddity {
     None,
-    /// An 802.1Q tag in the frame.
-    Vlan,
+    /// An 802.1Q tag in the frame, with this control information: priority and VLAN ID.
+    Vlan(u16),
+    /// Two tags.
+    VlanStack,
     EtherType(u16),
     /// An IPv4 fragment: more fragments, or an offset. IPv6: a fragment header.
     Fragment(u16),
@@ -70,7 +72,8 @@ pub const PLAIN: Shape = Shape {
 fn oddities() -> impl Strategy<Value = Oddity> {
     prop_oneof![
         40 => Just(Oddity::None),
-        1 => Just(Oddity::Vlan),
+        2 => prop_oneof![any::<u16>(), Just(0), Just(0xe000), 1u16..3].prop_map(Oddity::Vlan),
+        1 => Just(Oddity::VlanStack),
         1 => any::<u16>().prop_map(Oddity::EtherType),
         1 => (1u16..0x4000).prop_map(Oddity::Fragment),
         1 => prop_oneof![any::<u8>(), Just(0), Just(43), Just(60), Just(51), Just(44), Just(17)]
@@ -80,6 +83,12 @@ fn oddities() -> impl Strategy<Value = Oddity> {
         1 => (1u16..=0xffff).prop_map(Oddity::WrongChecksum),
         2 => Just(Oddity::NoLength),
     ]
+}
+
+/// Returns the control information of the tag that all frames of a flow have: none in most flows, or
+/// priorities without a VLAN, or a VLAN's ID.
+pub fn tags() -> impl Strategy<Value = Option<u16>> {
+    prop_oneof![4 => Just(None), 1 => Just(Some(0)), 1 => Just(Some(0xe000)), 1 => Just(Some(7))]
 }
 
 pub fn shapes() -> impl Strategy<Value = Shape> {
@@ -276,8 +285,12 @@ pub fn make_odd(bytes: &mut Vec<u8>, oddity: &Oddity) -> bool {
             write_no_length(bytes, ipv4);
             return true;
         }
-        Oddity::Vlan => {
-            bytes.splice(12..12, [0x81, 0, 0, 7]);
+        Oddity::Vlan(control) => {
+            let [high, low] = control.to_be_bytes();
+            bytes.splice(12..12, [0x81, 0, high, low]);
+        }
+        Oddity::VlanStack => {
+            bytes.splice(12..12, [0x88, 0xa8, 0, 7, 0x81, 0, 0, 9]);
         }
         Oddity::EtherType(kind) => bytes[12..14].copy_from_slice(&kind.to_be_bytes()),
         Oddity::Fragment(field) if ipv4 => {

@@ -4,7 +4,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::checksum::Sum16BitWords;
-use etherparse::{EtherType, Ethernet2Slice, Ipv4HeaderSlice, Ipv6HeaderSlice, TcpHeaderSlice};
+use etherparse::{
+    EtherType, Ethernet2Slice, Ipv4HeaderSlice, Ipv6HeaderSlice, SingleVlanHeader, TcpHeaderSlice,
+};
 use uc_core::{Edit, Segment, consts};
 
 use super::frame::ETHERNET;
@@ -15,6 +17,9 @@ pub struct Reading {
     pub segment: Segment,
     pub guest: SocketAddr,
     pub remote: SocketAddr,
+    /// ID of the VLAN; 0: in none.
+    pub vlan: u16,
+    pub ip_at: usize,
     pub tcp_at: usize,
     /// Where the IP packet ends; padding may follow.
     pub end: usize,
@@ -132,11 +137,27 @@ fn read_sack(mut rest: &[u8]) -> Vec<(u32, u32)> {
     Vec::new()
 }
 
+/// Returns the ID of the frame's VLAN, where its IP header begins, and what it carries.
+fn link(frame: &[u8]) -> Result<(u16, usize, EtherType), &'static str> {
+    let is_tag = |kind: EtherType| [0x8100, 0x88a8].contains(&kind.0);
+    let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).map_err(|_| "malformed")?;
+    if !is_tag(ethernet.ether_type()) {
+        return Ok((0, ETHERNET, ethernet.ether_type()));
+    }
+    let tag = SingleVlanHeader::from_slice(&frame[ETHERNET..])
+        .map_err(|_| "malformed")?
+        .0;
+    if is_tag(tag.ether_type) {
+        return Err("vlan_stack");
+    }
+    Ok((tag.vlan_id.value(), ETHERNET + 4, tag.ether_type))
+}
+
 /// Parses a frame, or returns the reason why it has no usable segment.
 pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'static str> {
-    let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).map_err(|_| "malformed")?;
-    let bytes = &frame[ETHERNET..];
-    let network = match ethernet.ether_type() {
+    let (vlan, ip_at, carried) = link(frame)?;
+    let bytes = &frame[ip_at..];
+    let network = match carried {
         EtherType::IPV4 => ipv4(bytes)?,
         EtherType::IPV6 => ipv6(bytes)?,
         _ => return Err("not_tcp"),
@@ -191,8 +212,10 @@ pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'
         segment,
         guest,
         remote,
-        tcp_at: ETHERNET + network.header_bytes,
-        end: ETHERNET + end,
+        vlan,
+        ip_at,
+        tcp_at: ip_at + network.header_bytes,
+        end: ip_at + end,
         ipv6: network.source.is_ipv6(),
     })
 }
@@ -226,10 +249,10 @@ fn write_options(mut rest: &mut [u8], edit: &Edit) {
 
 /// Returns whether a frame that [`read`] can't use may carry TCP (RFC 8200 §4.1).
 pub fn hides_tcp(frame: &[u8]) -> bool {
-    let bytes = &frame[ETHERNET..];
-    if frame[12..14] == [8, 0] {
+    let Ok((_, ip_at, EtherType::IPV6)) = link(frame) else {
         return true;
-    }
+    };
+    let bytes = &frame[ip_at..];
     let (Some(&first), mut at) = (bytes.get(6), 40) else {
         return true;
     };
@@ -262,9 +285,9 @@ impl Reading {
     pub fn edited(&self, frame: &[u8], edit: &Edit) -> Vec<u8> {
         let mut bytes = frame.to_vec();
         if self.ipv6 {
-            bytes[ETHERNET + 1] = bytes[ETHERNET + 1] & !0x30 | edit.ecn << 4;
+            bytes[self.ip_at + 1] = bytes[self.ip_at + 1] & !0x30 | edit.ecn << 4;
         } else {
-            bytes[ETHERNET + 1] = bytes[ETHERNET + 1] & !3 | edit.ecn;
+            bytes[self.ip_at + 1] = bytes[self.ip_at + 1] & !3 | edit.ecn;
         }
         bytes[self.tcp_at + 13] = edit.flags;
         if u32::from(edit.removed) & consts::OPT_AE != 0 {
@@ -282,7 +305,7 @@ impl Reading {
     pub fn without_checksums(&self, frame: &[u8]) -> Vec<u8> {
         let mut bytes = frame.to_vec();
         if !self.ipv6 {
-            bytes[ETHERNET + 10..ETHERNET + 12].fill(0);
+            bytes[self.ip_at + 10..self.ip_at + 12].fill(0);
         }
         bytes[self.tcp_at + 16..self.tcp_at + 18].fill(0);
         bytes
@@ -291,7 +314,7 @@ impl Reading {
     /// Checks IPv4's header checksum and TCP's over the pseudo-header (RFC 9293 §3.1): a sum over
     /// everything, including the checksum, is zero.
     pub fn checksums_hold(&self, frame: &[u8]) -> bool {
-        let header = &frame[ETHERNET..self.tcp_at];
+        let header = &frame[self.ip_at..self.tcp_at];
         let tcp = &frame[self.tcp_at..self.end];
         let ip = Sum16BitWords::new().add_slice(header).ones_complement();
         let addresses = if self.ipv6 {
