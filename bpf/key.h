@@ -20,7 +20,7 @@ struct uc_key {
 	__u32 vlan; /* VLAN ID; 0: in none */
 };
 
-/* Of a key on the stack that uc_is_same_key() reads by words of 64 bits. */
+/* For a key on the stack: uc_is_same_key() reads it by words of 64 bits. */
 #define UC_KEY_ALIGNED __attribute__((aligned(8)))
 
 #define UC_KEY_WORDS (sizeof(struct uc_key) / 4)
