@@ -38,30 +38,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // with all folders in it
     println!("cargo:rerun-if-changed={}", core.display());
 
-    uc_clang::native()
-        .files(&shims)
-        .include(&core)
-        .compile("uc_core");
-
     let face = bindgen::Builder::default()
         .headers(shims.each_ref().map(|shim| shim.to_string_lossy()))
         .clang_arg(format!("-I{}", core.display()))
         .allowlist_function("uc_shim_.*")
         .allowlist_type("uc_.*")
-        .allowlist_var("UC_.*")
+        .allowlist_var("UC_.*|uc_shim_table")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .prepend_enum_name(false)
         .derive_default(true)
         .derive_eq(true)
+        .no_default("core_table")
+        .no_partialeq("core_table")
         .generate_comments(false)
         .generate()?
         .to_string();
+    let number = format!("{:#x}", fnv1a(face.as_bytes()));
+    uc_clang::native()
+        .files(&shims)
+        .include(&core)
+        .define("UC_LAYOUT", &*format!("{number}ULL"))
+        .compile("uc_core");
     let layout = format!(
         "/// Number of the structs and functions of the native core: a library of another number must not \
          be called.\n\
-         pub const LAYOUT: u64 = {:#x};\n",
-        fnv1a(face.as_bytes())
+         pub const LAYOUT: u64 = {number};\n"
     );
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("core.rs"), face + &layout)?;

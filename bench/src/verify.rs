@@ -10,7 +10,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use uc_core::Compiled;
+use uc_core::COMPILED;
 use uc_program::cancel_on_signal;
 use uc_verify::record::{LIFT_CASES, TABLE_CASES};
 use uc_verify::smallest::{Reason, smallest};
@@ -117,7 +117,7 @@ impl Verify {
         let campaign = self.campaign();
         let cancel = cancel_on_signal()?;
         let bar = bar(campaign.cases, "cases");
-        let report = campaign.run(&Compiled, &|cases| bar.inc(cases), &cancel);
+        let report = campaign.run(COMPILED, &|cases| bar.inc(cases), &cancel);
         bar.finish_and_clear();
         let Some(report) = report else {
             bail!("cancelled; everything was removed");
@@ -225,7 +225,7 @@ impl Verify {
             outln!("no small case in which f's window exceeds the guest's own");
             return false;
         };
-        let rows = rounds::rows(&plan, law, &Compiled);
+        let rows = rounds::rows(&plan, law, COMPILED);
         for line in rounds::table(&rows).lines() {
             outln!("# {line}");
         }
@@ -237,14 +237,14 @@ impl Verify {
     /// object.
     fn print_counter_example(&self, campaign: &Campaign, number: u64) {
         let (law, guest) = self.names();
-        let plan = campaign.shrink(&Compiled, &campaign.plan(number));
+        let plan = campaign.shrink(COMPILED, &campaign.plan(number));
         let mut text = format!(
             "# counter-example: case {number} of seed {}, made smaller\n\
              # repeat with: uc-bench verify --law {law} --guest {guest} --replay FILE\n{}",
             campaign.seed,
             plan.to_toml()
         );
-        for line in trace::trace(&plan, campaign.law, campaign.guest, &Compiled).lines() {
+        for line in trace::trace(&plan, campaign.law, campaign.guest, COMPILED).lines() {
             text += &format!("# {line}\n");
         }
         if self.json {
@@ -259,8 +259,8 @@ impl Verify {
         let text = fs::read_to_string(path).with_context(place)?;
         let plan = Plan::parse(&text).with_context(place)?;
         let Campaign { law, guest, .. } = self.campaign();
-        out!("{}", trace::trace(&plan, law, guest, &Compiled));
-        let outcome = compare(&plan, law, guest, &Compiled, &mut Workspace::default()).outcome;
+        out!("{}", trace::trace(&plan, law, guest, COMPILED));
+        let outcome = compare(&plan, law, guest, COMPILED, &mut Workspace::default()).outcome;
         match outcome {
             Outcome::Same => outln!("exact"),
             Outcome::Outside(limit) => outln!("exact, up to where an assumption ends: {limit:?}"),

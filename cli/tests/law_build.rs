@@ -115,7 +115,7 @@ fn experiments_take_the_laws_of_a_folder_in_the_simulator_and_of_this_version_on
         run(&["--on", "sim", "--laws", "abe"]),
         &["abe/core.so", "uc law build"],
     );
-    fs::write(root.join("other.c"), "const long uc_shim_layout = 1;").expect("room for a file");
+    fs::write(root.join("other.c"), "const long uc_shim_table = 1;").expect("room for a file");
     let mut clang = Command::new("clang");
     clang.args(["-shared", "-fPIC", "-o", "abe/core.so", "other.c"]);
     clang.current_dir(root);

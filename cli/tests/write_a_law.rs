@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use etherparse::{PacketBuilder, TcpOptionElement};
-use uc_core::{Core, Edit, Flow, Law, Loaded, Policy, Reason, Segment, consts};
+use uc_core::{Core, Edit, Flow, Law, Policy, Reason, Segment, consts};
 use uc_lab::netns::Namespace;
 use uc_live::folder;
 use uc_port::{Direction, PacketContext, ProgramObject, Programs};
@@ -109,9 +109,9 @@ fn followed(attach: impl Fn(&Path, &str)) -> tempfile::TempDir {
 }
 
 /// A core that the page compiled.
-fn loaded(root: &Path, library: &str) -> Loaded {
+fn loaded(root: &Path, library: &str) -> Core {
     // SAFETY: built from uc-core's own shim.c; the law touches no struct of the contract.
-    unsafe { Loaded::open_library(&root.join(library)) }.expect("the library that was just built")
+    unsafe { Core::open_library(&root.join(library)) }.expect("the library that was just built")
 }
 
 fn syn() -> Segment {
@@ -142,14 +142,14 @@ trait Place {
 }
 
 /// A native core.
-struct Native<'a> {
-    core: &'a Loaded,
+struct Native {
+    core: Core,
     policy: Policy,
     flow: Flow,
     now_ns: u64,
 }
 
-impl Place for Native<'_> {
+impl Place for Native {
     fn pass(&mut self, segment: &Segment) {
         self.now_ns += 10_000;
         let (flow, now_ns) = (&mut self.flow, self.now_ns);
@@ -295,7 +295,7 @@ fn takes_15_percent_on_a_mark_and_half_on_a_loss<P: Place>(
     assert_eq!(by_law_ecn.flow().reno.cwnd, 10 * MSS);
 }
 
-fn natively(core: &Loaded, law: u32) {
+fn natively(core: Core, law: u32) {
     let place = |law| Native {
         core,
         policy: policy(law),
@@ -325,18 +325,18 @@ fn page_makes_the_law_work_in_a_folder_of_its_own_and_in_the_tree() {
     let root = followed(|_, _| {});
     simulated(root.path());
     let outside = loaded(root.path(), "abe/core.so");
-    natively(&outside, OUTSIDE);
+    natively(outside, OUTSIDE);
     let inside = loaded(root.path(), "core.so");
-    natively(&inside, INSIDE);
+    natively(inside, INSIDE);
 
     // flows pass under a number that no law has, also where another core has one
     let mut flow = Flow::default();
-    for (core, law) in [(&outside, NONE), (&outside, INSIDE), (&inside, OUTSIDE)] {
+    for (core, law) in [(outside, NONE), (outside, INSIDE), (inside, OUTSIDE)] {
         let (reason, edit) = core.open(&mut flow, &policy(law), &syn(), 1);
         passes(reason, &edit);
     }
     for law in [OUTSIDE, INSIDE] {
-        let (reason, edit) = uc_core::open(&mut flow, &policy(law), &syn(), 1);
+        let (reason, edit) = uc_core::COMPILED.open(&mut flow, &policy(law), &syn(), 1);
         passes(reason, &edit);
     }
 }

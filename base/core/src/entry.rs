@@ -1,151 +1,173 @@
-//! The core's entry points as a value, so that a platform can be run with a changed copy of the core.
+//! The entry points of a core. What depends on a flow's law is asked of the core that opened the flow.
 
 use crate::coupling::{Answer, Report};
-use crate::{Awaits, Edit, Flow, Policy, Reason, Segment};
+use crate::law::{self, OUTSIDE_NUMBERS};
+use crate::{Edit, Flow, Law, LawRow, Policy, Reason, Segment, sys};
 
 /// Name of the native core that `uc law build` makes, with the laws of a folder.
 pub const LIBRARY: &str = "core.so";
 
-/// Some compiled core: the deployed one ([`Compiled`]), or a copy with a fault planted in it or with
-/// more laws. What depends on a flow's law is asked of the core that opened the flow.
-pub trait Core {
-    /// [`crate::open`] of this core.
-    fn open(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit);
-
-    /// [`crate::reopen`] of this core.
-    fn reopen(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        answer: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit);
-
-    /// [`crate::open_asked`] of this core.
-    fn open_asked(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        syn: &Segment,
-        answer: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit);
-
-    /// [`crate::translate`] of this core.
-    fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit);
-
-    /// [`crate::adopt`] of this core.
-    fn adopt(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit);
-
-    /// [`crate::window_bytes`] of this core.
-    fn window_bytes(&self, flow: &Flow) -> u32;
-
-    /// [`crate::law::alpha_q30`] of this core.
-    fn alpha_q30(&self, flow: &Flow) -> Option<u32>;
-
-    /// [`crate::awaits`] of this core.
-    fn awaits(&self, flow: &mut Flow) -> Option<Awaits>;
-
-    /// [`crate::report`] of this core.
-    fn report(&self, flow: &mut Flow, now_ns: u64) -> Report;
-
-    /// [`crate::tell_share`] of this core.
-    fn tell_share(
-        &self,
-        flow: &mut Flow,
-        segment: &Segment,
-        awaits: Awaits,
-        answer: Option<&Answer>,
-        edit: &mut Edit,
-    );
-}
+/// A compiled core: the deployed one ([`COMPILED`]), or a library with a fault planted in it or with more
+/// laws.
+#[derive(Clone, Copy, Debug)]
+pub struct Core(&'static sys::core_table);
 
 /// The core that this crate was built with.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Compiled;
+// SAFETY: nothing writes to the table.
+pub static COMPILED: Core = Core(unsafe { &sys::uc_shim_table });
 
-impl Core for Compiled {
-    fn open(
-        &self,
+impl Default for Core {
+    fn default() -> Core {
+        COMPILED
+    }
+}
+
+/// Shows that the group decides the window of the last segment of [`Core::translate`]; for
+/// [`Core::tell_share`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaits(u8);
+
+/// Calls a function of a core's table.
+macro_rules! call {
+    ($core:expr, $function:ident($($argument:expr),*)) => {{
+        let function = $core.0.$function.expect("shim.c fills the table");
+        // SAFETY: all pointers are valid for the call, and the C side keeps none of them.
+        unsafe { function($($argument),*) }
+    }};
+}
+
+/// As [`call!`], for a function that decides about a segment.
+macro_rules! decide {
+    ($core:expr, $function:ident($($argument:expr),*)) => {{
+        let mut edit = Edit::default();
+        let reason = call!($core, $function($($argument,)* &mut edit));
+        (Reason::from_code(reason), edit)
+    }};
+}
+
+impl Core {
+    /// Takes the table of a library that stays mapped.
+    #[cfg(feature = "loaded")]
+    pub(crate) fn of_table(table: &'static sys::core_table) -> Core {
+        Core(table)
+    }
+
+    /// Returns the rows of the core's laws from outside the tree.
+    pub fn laws(self) -> Vec<LawRow> {
+        let mut count = 0;
+        let rows = call!(self, laws(&mut count));
+        // SAFETY: the C side has written the count and returned an array of so many rows that stays.
+        let rows = unsafe { std::slice::from_raw_parts(rows, count as usize) };
+        let outside = rows
+            .iter()
+            .filter(|row| OUTSIDE_NUMBERS.contains(&row.number.into()));
+        outside.map(law::row).collect()
+    }
+
+    /// Tells whether the core has the law: one of the tree's, or of its own. Flows pass unmodified under a
+    /// law that it lacks.
+    pub fn has(self, law: Law) -> bool {
+        let number = law.number();
+        !OUTSIDE_NUMBERS.contains(&number.into())
+            || self.laws().iter().any(|row| row.number == number)
+    }
+
+    /// Handles a SYN. `flow` is the flow known for its addresses and ports, or zeroed. Returns
+    /// [`Reason::TRANSLATED`] if the flow is to be translated, [`Reason::NO_HANDSHAKE`] if a known flow
+    /// stays; with any other reason that doesn't drop the segment there is no flow to keep.
+    pub fn open(
+        self,
         flow: &mut Flow,
         policy: &Policy,
         segment: &Segment,
         now_ns: u64,
     ) -> (Reason, Edit) {
-        crate::open(flow, policy, segment, now_ns)
+        decide!(self, open(flow, policy, segment, now_ns))
     }
 
-    fn reopen(
-        &self,
+    /// Checks before [`Core::translate`] whether a SYN-ACK of a known flow answers a later SYN than the
+    /// flow's own. Returns [`Reason::NO_HANDSHAKE`]: it doesn't, and the flow goes on.
+    /// [`Reason::TRANSLATED`]: it does, and the flow has started again, as if [`Core::open`] had just
+    /// entered it. Any other: write the edit, remove the flow.
+    pub fn reopen(
+        self,
         flow: &mut Flow,
         policy: &Policy,
         answer: &Segment,
         now_ns: u64,
     ) -> (Reason, Edit) {
-        crate::reopen(flow, policy, answer, now_ns)
+        decide!(self, reopen(flow, policy, answer, now_ns))
     }
 
-    fn open_asked(
-        &self,
+    /// Opens a flow of the peer at the guest's SYN-ACK, with the peer's SYN as it came; `flow` is zeroed.
+    /// [`Reason::TRANSLATED`]: write the edit, enter the flow. [`Reason::NO_HANDSHAKE`]: the SYN-ACK does
+    /// not answer this SYN. Any other: write the edit; there is no flow.
+    pub fn open_asked(
+        self,
         flow: &mut Flow,
         policy: &Policy,
         syn: &Segment,
         answer: &Segment,
         now_ns: u64,
     ) -> (Reason, Edit) {
-        crate::open_asked(flow, policy, syn, answer, now_ns)
+        decide!(self, open_asked(flow, policy, syn, answer, now_ns))
     }
 
-    fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-        crate::translate(flow, segment, now_ns)
+    /// Translates any segment but a SYN of a known flow. Returns [`Reason::TRANSLATED`]: write the
+    /// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`],
+    /// [`Reason::UNECHOED`]: drop it, keep the flow; any other: write the edit, remove the flow.
+    pub fn translate(self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        decide!(self, translate(flow, segment, now_ns))
     }
 
-    fn adopt(
-        &self,
+    /// Handles a segment of an unknown flow that is no SYN. Returns [`Reason::HELD`]: by a strict policy
+    /// the flow, zeroed before, is entered. Any other: the flow is not to be kept.
+    pub fn adopt(
+        self,
         flow: &mut Flow,
         policy: &Policy,
         segment: &Segment,
         now_ns: u64,
     ) -> (Reason, Edit) {
-        crate::adopt(flow, policy, segment, now_ns)
+        decide!(self, adopt(flow, policy, segment, now_ns))
     }
 
-    fn window_bytes(&self, flow: &Flow) -> u32 {
-        crate::window_bytes(flow)
+    /// Returns the law's window in bytes from `snd_una`; 2³¹−1: the law doesn't limit the flow.
+    pub fn window_bytes(self, flow: &Flow) -> u32 {
+        call!(self, window_bytes(flow))
     }
 
-    fn alpha_q30(&self, flow: &Flow) -> Option<u32> {
-        crate::law::alpha_q30(flow)
+    /// Returns the estimate α of marked bytes in 1/2^30 if the flow's law keeps it as DCTCP does.
+    pub fn alpha_q30(self, flow: &Flow) -> Option<u32> {
+        let mut alpha_q30 = 0;
+        let has_one = call!(self, alpha_q30(flow, &mut alpha_q30)) != 0;
+        has_one.then_some(alpha_q30)
     }
 
-    fn awaits(&self, flow: &mut Flow) -> Option<Awaits> {
-        crate::awaits(flow)
+    /// Returns whether the group decides the window of the segment. To be called directly after
+    /// [`Core::translate`].
+    pub fn awaits(self, flow: &mut Flow) -> Option<Awaits> {
+        let awaits = call!(self, awaits(flow));
+        (awaits != 0).then_some(Awaits(awaits))
     }
 
-    fn report(&self, flow: &mut Flow, now_ns: u64) -> Report {
-        crate::report(flow, now_ns)
+    /// Makes a coupled flow's report to its group. A loss is reported once.
+    pub fn report(self, flow: &mut Flow, now_ns: u64) -> Report {
+        let mut report = Report::default();
+        call!(self, report(flow, now_ns, &mut report));
+        report
     }
 
-    fn tell_share(
-        &self,
+    /// Writes the window by the group's answer into the edit; without an answer, the shadow's own.
+    pub fn tell_share(
+        self,
         flow: &mut Flow,
         segment: &Segment,
         awaits: Awaits,
         answer: Option<&Answer>,
         edit: &mut Edit,
     ) {
-        crate::tell_share(flow, segment, awaits, answer, edit);
+        let answer = answer.map_or(std::ptr::null(), std::ptr::from_ref);
+        call!(self, tell_share(flow, segment, awaits.0, answer, edit));
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use crate::{Flow, sys};
+use crate::sys;
 
 /// A congestion control law, by its number in a policy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -212,14 +212,6 @@ pub fn profiles() -> Vec<Word> {
     rows.iter().map(word).collect()
 }
 
-/// Returns the estimate α of marked bytes in 1/2^30 if the flow's law keeps it as DCTCP does.
-pub fn alpha_q30(flow: &Flow) -> Option<u32> {
-    let mut alpha_q30 = 0;
-    // SAFETY: both pointers are valid for the call and the C side keeps neither.
-    let has_one = unsafe { sys::uc_shim_alpha_q30(flow, &mut alpha_q30) } != 0;
-    has_one.then_some(alpha_q30)
-}
-
 /// The numbers of laws from outside the tree.
 pub const OUTSIDE_NUMBERS: std::ops::Range<u32> = sys::UC_LAW_OUTSIDE..sys::UC_LAW_NUMBERS;
 
@@ -249,26 +241,7 @@ fn outside() -> Vec<&'static LawRow> {
         .clone()
 }
 
-/// `uc_shim_laws` of a core.
-#[cfg(feature = "loaded")]
-pub(crate) type LawsFn = unsafe extern "C" fn(*mut u32) -> *const sys::law_row;
-
-/// Returns the rows of a core's laws from outside the tree.
-///
-/// # Safety
-/// `laws` must be `uc_shim_laws` of a core that is mapped during the call.
-#[cfg(feature = "loaded")]
-pub(crate) unsafe fn outside_rows(laws: LawsFn) -> Vec<LawRow> {
-    let mut count = 0;
-    // SAFETY: the C side writes the count and returns an array of so many rows that stays.
-    let rows = unsafe { std::slice::from_raw_parts(laws(&mut count), count as usize) };
-    let outside = rows
-        .iter()
-        .filter(|row| OUTSIDE_NUMBERS.contains(&row.number.into()));
-    outside.map(row).collect()
-}
-
-fn row(row: &sys::law_row) -> LawRow {
+pub(crate) fn row(row: &sys::law_row) -> LawRow {
     LawRow {
         number: row.number,
         name: text(row.name).to_owned(),

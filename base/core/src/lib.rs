@@ -1,8 +1,7 @@
 //! The safe Rust face of Undercurrent's core (`core/*.h`, compiled natively).
 //!
-//! The types are the C contract's own, made by bindgen; the entry points are [`open`], [`reopen`]
-//! and [`translate`]. What the core decides here, the tenant-port programs decide in the kernel: it
-//! is the same source.
+//! The types are the C contract's own, made by bindgen; the entry points are those of [`Core`].
+//! What the core decides here, the tenant-port programs decide in the kernel: it is the same source.
 
 mod contract;
 pub mod coupling;
@@ -20,21 +19,17 @@ pub mod parameter;
 mod reason;
 pub mod remote;
 pub mod rule;
-#[cfg(feature = "loaded")]
-mod running;
 pub mod slot;
 pub mod steal;
 mod sys;
 pub mod watch;
 
 pub use contract::{Annex, Edit, Flow, FlowState, Policy, Segment};
-pub use entry::{Compiled, Core, LIBRARY};
+pub use entry::{Awaits, COMPILED, Core, LIBRARY};
 pub use law::{Law, LawRow};
 #[cfg(feature = "loaded")]
-pub use loaded::{LibraryError, Loaded};
+pub use loaded::LibraryError;
 pub use reason::Reason;
-#[cfg(feature = "loaded")]
-pub use running::Running;
 pub use sys::LAYOUT;
 
 /// Constants of the contract under their C names without the prefix.
@@ -136,100 +131,10 @@ pub fn no_edit(segment: &Segment) -> Edit {
     }
 }
 
-/// Handles a SYN. `flow` is the flow known for its addresses and ports, or zeroed. Returns
-/// [`Reason::TRANSLATED`] if the flow is to be translated, [`Reason::NO_HANDSHAKE`] if a known flow
-/// stays; with any other reason that doesn't drop the segment there is no flow to keep.
-pub fn open(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-    let mut edit = Edit::default();
-    // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
-    let reason = unsafe { sys::uc_shim_open(flow, policy, segment, now_ns, &mut edit) };
-    (Reason::from_code(reason), edit)
-}
-
-/// Checks before [`translate`] whether a SYN-ACK of a known flow answers a later SYN than the
-/// flow's own. Returns [`Reason::NO_HANDSHAKE`]: it doesn't, and the flow goes on.
-/// [`Reason::TRANSLATED`]: it does, and the flow has started again, as if [`open`] had just entered
-/// it. Any other: write the edit, remove the flow.
-pub fn reopen(flow: &mut Flow, policy: &Policy, answer: &Segment, now_ns: u64) -> (Reason, Edit) {
-    let mut edit = Edit::default();
-    // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
-    let reason = unsafe { sys::uc_shim_reopen(flow, policy, answer, now_ns, &mut edit) };
-    (Reason::from_code(reason), edit)
-}
-
-/// Opens a flow of the peer at the guest's SYN-ACK, with the peer's SYN as it came; `flow` is zeroed.
-/// [`Reason::TRANSLATED`]: write the edit, enter the flow. [`Reason::NO_HANDSHAKE`]: the SYN-ACK does
-/// not answer this SYN. Any other: write the edit; there is no flow.
-pub fn open_asked(
-    flow: &mut Flow,
-    policy: &Policy,
-    syn: &Segment,
-    answer: &Segment,
-    now_ns: u64,
-) -> (Reason, Edit) {
-    let mut edit = Edit::default();
-    // SAFETY: all five pointers are valid for the call and the C side keeps none of them.
-    let reason = unsafe { sys::uc_shim_open_asked(flow, policy, syn, answer, now_ns, &mut edit) };
-    (Reason::from_code(reason), edit)
-}
-
-/// Translates any segment but a SYN of a known flow. Returns [`Reason::TRANSLATED`]: write the
-/// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`],
-/// [`Reason::UNECHOED`]: drop it, keep the flow; any other: write the edit, remove the flow.
-pub fn translate(flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-    let mut edit = Edit::default();
-    // SAFETY: all three pointers are valid for the call and the C side keeps none of them.
-    let reason = unsafe { sys::uc_shim_translate(flow, segment, now_ns, &mut edit) };
-    (Reason::from_code(reason), edit)
-}
-
-/// Handles a segment of an unknown flow that is no SYN. Returns [`Reason::HELD`]: by a strict policy
-/// the flow, zeroed before, is entered. Any other: the flow is not to be kept.
-pub fn adopt(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-    let mut edit = Edit::default();
-    // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
-    let reason = unsafe { sys::uc_shim_adopt(flow, policy, segment, now_ns, &mut edit) };
-    (Reason::from_code(reason), edit)
-}
-
 /// Returns whether a policy lets no flow go untranslated.
 pub fn is_strict(policy: &Policy) -> bool {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_is_strict(policy) != 0 }
-}
-
-/// Shows that the group decides the window of the last segment of [`translate`]; for
-/// [`tell_share`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Awaits(u8);
-
-/// Returns whether the group decides the window of the segment. To be called directly after
-/// [`translate`].
-pub fn awaits(flow: &mut Flow) -> Option<Awaits> {
-    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
-    let awaits = unsafe { sys::uc_shim_awaits(flow) };
-    (awaits != 0).then_some(Awaits(awaits))
-}
-
-/// Makes a coupled flow's report to its group. A loss is reported once.
-pub fn report(flow: &mut Flow, now_ns: u64) -> coupling::Report {
-    let mut report = coupling::Report::default();
-    // SAFETY: both pointers are valid for the call and the C side keeps neither.
-    unsafe { sys::uc_shim_report(flow, now_ns, &mut report) };
-    report
-}
-
-/// Writes the window by the group's answer into the edit; without an answer, the shadow's own.
-pub fn tell_share(
-    flow: &mut Flow,
-    segment: &Segment,
-    awaits: Awaits,
-    answer: Option<&coupling::Answer>,
-    edit: &mut Edit,
-) {
-    let answer = answer.map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the pointers are valid for the call, `answer` may be null, and the C side keeps none.
-    unsafe { sys::uc_shim_tell_share(flow, segment, awaits.0, answer, edit) };
 }
 
 /// Returns whether the peer has not acknowledged the guest's SYN or SYN-ACK yet.
@@ -257,12 +162,6 @@ pub fn leaves_group(flow: &Flow) -> bool {
     unsafe { sys::uc_shim_leaves_group(flow) != 0 }
 }
 
-/// Returns the law's window in bytes from `snd_una`; 2³¹−1: the law doesn't limit the flow.
-pub fn window_bytes(flow: &Flow) -> u32 {
-    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
-    unsafe { sys::uc_shim_window_bytes(flow) }
-}
-
 /// Returns the state of a flow's handshake as a label.
 pub fn stage_label(flow: &Flow) -> &'static str {
     match u32::from(flow.stage) {
@@ -272,13 +171,13 @@ pub fn stage_label(flow: &Flow) -> &'static str {
     }
 }
 
-/// Returns whether a segment is a SYN-ACK, for [`reopen`] before [`translate`].
+/// Returns whether a segment is a SYN-ACK, for [`Core::reopen`] before [`Core::translate`].
 pub fn is_answer(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN | ACK
 }
 
-/// Returns whether a segment is a SYN without ACK, for [`open`].
+/// Returns whether a segment is a SYN without ACK, for [`Core::open`].
 pub fn is_syn(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN

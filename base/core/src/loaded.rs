@@ -1,63 +1,17 @@
 //! A core from a shared library: a changed copy of this one, or one with laws from outside the tree.
+//!
+//! Libraries stay mapped until the process ends.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use libloading::{Library, Symbol};
+use libloading::Library;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::coupling::{Answer, Report};
-use crate::law::{LawRow, LawsFn, outside_rows};
-use crate::{Awaits, Core, Edit, Flow, LAYOUT, Policy, Reason, Segment};
-
-type OpenFn = unsafe extern "C" fn(*mut Flow, *const Policy, *const Segment, u64, *mut Edit) -> u32;
-type OpenAskedFn = unsafe extern "C" fn(
-    *mut Flow,
-    *const Policy,
-    *const Segment,
-    *const Segment,
-    u64,
-    *mut Edit,
-) -> u32;
-type TranslateFn = unsafe extern "C" fn(*mut Flow, *const Segment, u64, *mut Edit) -> u32;
-type WindowFn = unsafe extern "C" fn(*const Flow) -> u32;
-type AlphaFn = unsafe extern "C" fn(*const Flow, *mut u32) -> u8;
-type AwaitsFn = unsafe extern "C" fn(*mut Flow) -> u8;
-type ReportFn = unsafe extern "C" fn(*mut Flow, u64, *mut Report);
-type TellFn = unsafe extern "C" fn(*mut Flow, *const Segment, u8, *const Answer, *mut Edit);
-
-/// A core compiled from other headers into a shared library: mutation tests ask whether a changed
-/// core is told from the right one, and the simulator runs laws from outside the tree.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    open: OpenFn,
-    reopen: OpenFn,
-    open_asked: OpenAskedFn,
-    translate: TranslateFn,
-    adopt: OpenFn,
-    window_bytes: WindowFn,
-    alpha_q30: AlphaFn,
-    awaits: AwaitsFn,
-    report: ReportFn,
-    tell_share: TellFn,
-    /// `None` in a library without the tables (`shim_law.c`).
-    laws: Option<LawsFn>,
-    /// Keeps the library of the function pointers above mapped.
-    _library: Arc<Mapped>,
-}
-
-/// A library that is mapped, and after it the file in memory from which it was.
-///
-/// The loader knows libraries by path, here that of an open file: while the file is open, no other library
-/// gets the path.
-#[derive(Debug)]
-struct Mapped(
-    Library,
-    #[allow(dead_code, reason = "held open")] Option<File>,
-);
+use crate::sys::core_table;
+use crate::{Core, LAYOUT};
 
 /// Reasons why a library cannot be the core of a process.
 #[derive(Debug, thiserror::Error)]
@@ -85,20 +39,21 @@ pub enum LibraryError {
     },
 }
 
-impl Loaded {
-    /// Loads a library built from this crate's `shim.c` and some `core/*.h`.
+impl Core {
+    /// Loads a library built from this crate's `shim.c`, `shim_law.c` and some `core/*.h`.
     ///
     /// # Safety
-    /// The library must have been built from this crate's `shim.c` with the contract's structs
-    /// (`segment.h`, `flow.h`, `policy.h`, `edit.h`) unchanged.
+    /// The library must have been built with the contract's structs (`segment.h`, `flow.h`, `policy.h`,
+    /// `edit.h`) unchanged.
     ///
     /// # Errors
     /// The loader's own: no such file, no such symbol.
-    pub unsafe fn open_library(path: &Path) -> Result<Loaded, libloading::Error> {
+    pub unsafe fn open_library(path: &Path) -> Result<Core, libloading::Error> {
         // SAFETY: the library has no initialisers; the caller answers for its contents.
         let library = unsafe { Library::new(path) }?;
-        // SAFETY: as above.
-        unsafe { Loaded::of(Mapped(library, None)) }
+        let table = table(&library)?;
+        // SAFETY: the caller answers for the library.
+        Ok(unsafe { of_table(table, library) })
     }
 
     /// Loads a library that `uc law build` made, from the bytes of its file. `path` names it in errors.
@@ -108,89 +63,47 @@ impl Loaded {
     ///
     /// # Errors
     /// [`LibraryError`].
-    pub fn of_built(bytes: &[u8], path: &Path) -> Result<Loaded, LibraryError> {
+    pub fn of_library(bytes: &[u8], path: &Path) -> Result<Core, LibraryError> {
         let refused = |why: String| LibraryError::Load {
             path: path.to_owned(),
             why,
         };
         let file = in_memory(bytes).map_err(|error| refused(error.to_string()))?;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let of_loader = |error: libloading::Error| {
+        // SAFETY: libraries of `uc law build` have no initialisers.
+        let library = unsafe { Library::new(&name) }.map_err(|error| {
             let why = error.to_string();
             let prefix = format!("{name}: ");
             refused(why.strip_prefix(&prefix).unwrap_or(&why).to_owned())
-        };
-        // SAFETY: libraries of `uc law build` have no initialisers.
-        let library = unsafe { Library::new(&name) }.map_err(of_loader)?;
-        // SAFETY: shim.c declares the symbol as a constant of 64 bits.
-        let own = unsafe { library.get::<*const u64>(b"uc_shim_layout\0") };
-        // SAFETY: as above.
-        if own.is_ok_and(|own| unsafe { **own } == LAYOUT) {
-            // SAFETY: the number shows that shim.c was compiled with this program's structs.
-            unsafe { Loaded::of(Mapped(library, Some(file))) }.map_err(of_loader)
-        } else {
-            Err(LibraryError::OtherVersion {
-                path: path.to_owned(),
-            })
-        }
+        })?;
+        // SAFETY: shim.c begins the table with the number.
+        let own = |table: &*const core_table| unsafe { table.cast::<u64>().read() } == LAYOUT;
+        let table = table(&library).ok().filter(own);
+        let table = table.ok_or_else(|| LibraryError::OtherVersion {
+            path: path.to_owned(),
+        })?;
+        // The loader knows libraries by path, here that of an open file: while the file is open, no other
+        // library gets the path.
+        std::mem::forget(file);
+        // SAFETY: the number shows that the library was compiled with this program's structs.
+        Ok(unsafe { of_table(table, library) })
     }
+}
 
-    /// Takes the entry points of a library.
-    ///
-    /// # Safety
-    /// As of [`Loaded::open_library`].
-    unsafe fn of(mapped: Mapped) -> Result<Loaded, libloading::Error> {
-        /// Returns the function of this name.
-        ///
-        /// # Safety
-        /// `shim.c` must declare the name with this signature.
-        unsafe fn function<F: Copy>(library: &Library, name: &str) -> Result<F, libloading::Error> {
-            // SAFETY: the caller answers for the signature.
-            unsafe { library.get(name.as_bytes()) }.map(|symbol: Symbol<'_, F>| *symbol)
-        }
-        let library = &mapped.0;
-        // SAFETY: shim.c declares each name with the signature of the field.
-        unsafe {
-            Ok(Loaded {
-                open: function(library, "uc_shim_open\0")?,
-                reopen: function(library, "uc_shim_reopen\0")?,
-                open_asked: function(library, "uc_shim_open_asked\0")?,
-                translate: function(library, "uc_shim_translate\0")?,
-                adopt: function(library, "uc_shim_adopt\0")?,
-                window_bytes: function(library, "uc_shim_window_bytes\0")?,
-                alpha_q30: function(library, "uc_shim_alpha_q30\0")?,
-                awaits: function(library, "uc_shim_awaits\0")?,
-                report: function(library, "uc_shim_report\0")?,
-                tell_share: function(library, "uc_shim_tell_share\0")?,
-                laws: function(library, "uc_shim_laws\0").ok(),
-                _library: Arc::new(mapped),
-            })
-        }
-    }
+/// Returns the address of the table of a library.
+fn table(library: &Library) -> Result<*const core_table, libloading::Error> {
+    // SAFETY: an address is of no type yet.
+    unsafe { library.get(b"uc_shim_table\0") }.map(|table| *table)
+}
 
-    /// Returns the rows of the library's laws from outside the tree.
-    pub fn laws(&self) -> Vec<LawRow> {
-        let Some(laws) = self.laws else {
-            return Vec::new();
-        };
-        // SAFETY: the library stays mapped as long as self.
-        unsafe { outside_rows(laws) }
-    }
-
-    fn begin(
-        &self,
-        by: OpenFn,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: all four pointers are valid for the call and the C side keeps none of them; the
-        // library stays mapped as long as self.
-        let reason = unsafe { by(flow, policy, segment, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
-    }
+/// Returns the core of a library, which stays mapped.
+///
+/// # Safety
+/// `table` must be the library's, which was compiled with this program's structs.
+unsafe fn of_table(table: *const core_table, library: Library) -> Core {
+    std::mem::forget(library);
+    // SAFETY: the table is a constant of the library.
+    Core::of_table(unsafe { &*table })
 }
 
 /// Returns a file in memory with these bytes.
@@ -198,96 +111,4 @@ fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = File::from(memfd_create(c"core.so", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(bytes)?;
     Ok(file)
-}
-
-impl Core for Loaded {
-    fn open(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        self.begin(self.open, flow, policy, segment, now_ns)
-    }
-
-    fn reopen(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        answer: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        self.begin(self.reopen, flow, policy, answer, now_ns)
-    }
-
-    fn open_asked(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        syn: &Segment,
-        answer: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: as above, five pointers.
-        let reason = unsafe { (self.open_asked)(flow, policy, syn, answer, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
-    }
-
-    fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: as above, three pointers.
-        let reason = unsafe { (self.translate)(flow, segment, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
-    }
-
-    fn adopt(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        self.begin(self.adopt, flow, policy, segment, now_ns)
-    }
-
-    fn window_bytes(&self, flow: &Flow) -> u32 {
-        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
-        unsafe { (self.window_bytes)(flow) }
-    }
-
-    fn alpha_q30(&self, flow: &Flow) -> Option<u32> {
-        let mut alpha_q30 = 0;
-        // SAFETY: both pointers are valid for the call and the C side keeps neither.
-        let has_one = unsafe { (self.alpha_q30)(flow, &mut alpha_q30) } != 0;
-        has_one.then_some(alpha_q30)
-    }
-
-    fn awaits(&self, flow: &mut Flow) -> Option<Awaits> {
-        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
-        let awaits = unsafe { (self.awaits)(flow) };
-        (awaits != 0).then_some(Awaits(awaits))
-    }
-
-    fn report(&self, flow: &mut Flow, now_ns: u64) -> Report {
-        let mut report = Report::default();
-        // SAFETY: both pointers are valid for the call and the C side keeps neither.
-        unsafe { (self.report)(flow, now_ns, &mut report) };
-        report
-    }
-
-    fn tell_share(
-        &self,
-        flow: &mut Flow,
-        segment: &Segment,
-        awaits: Awaits,
-        answer: Option<&Answer>,
-        edit: &mut Edit,
-    ) {
-        let answer = answer.map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the pointers are valid for the call, `answer` may be null, and the C side keeps
-        // none.
-        unsafe { (self.tell_share)(flow, segment, awaits.0, answer, edit) };
-    }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use uc_live::folder;
 
-use crate::Loaded;
+use crate::Core;
 
 /// A fault in one header of `core/`.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl Mutant {
 /// # Panics
 /// If the text to replace does not occur exactly once, or if clang fails.
 #[must_use]
-pub fn compile(scratch: &Path, mutant: Option<&Mutant>) -> Loaded {
+pub fn compile(scratch: &Path, mutant: Option<&Mutant>) -> Core {
     let name = mutant.map_or("none", |mutant| mutant.name);
     let name = name.replace(|c: char| !c.is_alphanumeric(), "-");
     let headers = scratch.join(&name);
@@ -64,13 +64,13 @@ pub fn compile(scratch: &Path, mutant: Option<&Mutant>) -> Loaded {
         .arg(&library)
         .arg("-I")
         .arg(&headers)
-        .arg(own("src/shim.c"))
+        .args([own("src/shim.c"), own("src/shim_law.c")])
         .output()
         .expect("clang runs");
     let errors = String::from_utf8_lossy(&clang.stderr);
     assert!(clang.status.success(), "{name}: {errors}");
-    // SAFETY: built from this crate's shim.c; no fault touches a struct of the contract.
-    unsafe { Loaded::open_library(&library) }.expect("the library that was just built")
+    // SAFETY: built from this crate's sources; no fault touches a struct of the contract.
+    unsafe { Core::open_library(&library) }.expect("the library that was just built")
 }
 
 /// Returns the path of a file or folder beside this crate's manifest.

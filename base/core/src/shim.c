@@ -2,41 +2,50 @@
 // The core is header-only; these give its entry points (and the tables) a symbol.
 #include "core.h"
 
-#ifdef UC_LAYOUT
-// The number uc_core::LAYOUT of the `uc law build` that made this library: a program with another
-// number must not call it.
-extern const __u64 uc_shim_layout;
-const __u64 uc_shim_layout = UC_LAYOUT;
+#ifndef UC_LAYOUT
+#define UC_LAYOUT 0 // compiled by hand
 #endif
 
-enum uc_reason uc_shim_open(struct uc_whole *flow, const struct uc_policy *policy,
-			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_reopen(struct uc_whole *flow, const struct uc_policy *policy,
-			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_open_asked(struct uc_whole *flow, const struct uc_policy *policy,
-				  const struct uc_segment *syn, const struct uc_segment *answer,
-				  __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_translate(struct uc_whole *flow, const struct uc_segment *segment,
-				 __u64 now_ns, struct uc_edit *edit);
-enum uc_reason uc_shim_adopt(struct uc_whole *flow, const struct uc_policy *policy,
-			     const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
+struct law_row; // shim_law.c
+
+// The entry points of a core: what depends on a flow's law. A library with other laws has the same
+// table. Its pointers never lie in maps, so its name lacks the prefix.
+struct core_table {
+	// Number uc_core::LAYOUT of the sources; a program with another number must not call the
+	// functions. It stays the first field.
+	__u64 layout;
+	enum uc_reason (*open)(struct uc_whole *flow, const struct uc_policy *policy,
+			       const struct uc_segment *segment, __u64 now_ns,
+			       struct uc_edit *edit);
+	enum uc_reason (*reopen)(struct uc_whole *flow, const struct uc_policy *policy,
+				 const struct uc_segment *answer, __u64 now_ns,
+				 struct uc_edit *edit);
+	enum uc_reason (*open_asked)(struct uc_whole *flow, const struct uc_policy *policy,
+				     const struct uc_segment *syn, const struct uc_segment *answer,
+				     __u64 now_ns, struct uc_edit *edit);
+	enum uc_reason (*translate)(struct uc_whole *flow, const struct uc_segment *segment,
+				    __u64 now_ns, struct uc_edit *edit);
+	enum uc_reason (*adopt)(struct uc_whole *flow, const struct uc_policy *policy,
+				const struct uc_segment *segment, __u64 now_ns,
+				struct uc_edit *edit);
+	__u32 (*window_bytes)(const struct uc_whole *flow);
+	__u8 (*alpha_q30)(const struct uc_whole *flow, __u32 *alpha_q30);
+	__u8 (*awaits)(struct uc_whole *flow);
+	void (*report)(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *report);
+	void (*tell_share)(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
+			   const struct uc_ccc_answer *answer, struct uc_edit *edit);
+	const struct law_row *(*laws)(__u32 *count);
+};
+
+extern const struct core_table uc_shim_table;
+const struct law_row *uc_shim_laws(__u32 *count);
 __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason);
 __u8 uc_shim_is_strict(const struct uc_policy *policy);
 __u8 uc_shim_is_half_open(const struct uc_whole *flow);
 __u8 uc_shim_is_stale(const struct uc_whole *flow, __u64 now_ns);
-__u32 uc_shim_window_bytes(const struct uc_whole *flow);
-__u8 uc_shim_alpha_q30(const struct uc_whole *flow, __u32 *alpha_q30);
 __u8 uc_shim_is_closed(const struct uc_whole *flow);
-__u8 uc_shim_leaves_group(const struct uc_whole *flow)
-{
-	return uc_leaves_group(&flow->flow);
-}
-
+__u8 uc_shim_leaves_group(const struct uc_whole *flow);
 __u8 uc_shim_has_annex(const struct uc_whole *flow);
-__u8 uc_shim_awaits(struct uc_whole *flow);
-void uc_shim_report(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *report);
-void uc_shim_tell_share(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
-			const struct uc_ccc_answer *answer, struct uc_edit *edit);
 int uc_shim_forgets(__u32 reason);
 __u32 uc_shim_remote_news_of(const struct uc_whole *flow);
 void uc_shim_remember(struct uc_remote *remote, const struct uc_whole *flow, __u64 now_ns);
@@ -49,21 +58,24 @@ int uc_shim_drops(__u32 reason);
 const char *uc_shim_reason_label(__u32 reason);
 const char *uc_shim_reason_meaning(__u32 reason);
 
-enum uc_reason uc_shim_open(struct uc_whole *flow, const struct uc_policy *policy,
-			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
+static enum uc_reason table_open(struct uc_whole *flow, const struct uc_policy *policy,
+				 const struct uc_segment *segment, __u64 now_ns,
+				 struct uc_edit *edit)
 {
 	return uc_open(&flow->flow, &flow->annex, policy, segment, now_ns, edit);
 }
 
-enum uc_reason uc_shim_reopen(struct uc_whole *flow, const struct uc_policy *policy,
-			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit)
+static enum uc_reason table_reopen(struct uc_whole *flow, const struct uc_policy *policy,
+				   const struct uc_segment *answer, __u64 now_ns,
+				   struct uc_edit *edit)
 {
 	return uc_reopen(&flow->flow, &flow->annex, policy, answer, now_ns, edit);
 }
 
-enum uc_reason uc_shim_open_asked(struct uc_whole *flow, const struct uc_policy *policy,
-				  const struct uc_segment *syn, const struct uc_segment *answer,
-				  __u64 now_ns, struct uc_edit *edit)
+static enum uc_reason table_open_asked(struct uc_whole *flow, const struct uc_policy *policy,
+				       const struct uc_segment *syn,
+				       const struct uc_segment *answer, __u64 now_ns,
+				       struct uc_edit *edit)
 {
 	struct uc_kept_syn kept = {};
 
@@ -71,17 +83,63 @@ enum uc_reason uc_shim_open_asked(struct uc_whole *flow, const struct uc_policy 
 	return uc_open_asked(&flow->flow, &flow->annex, policy, &kept, answer, now_ns, edit);
 }
 
-enum uc_reason uc_shim_translate(struct uc_whole *flow, const struct uc_segment *segment,
-				 __u64 now_ns, struct uc_edit *edit)
+static enum uc_reason table_translate(struct uc_whole *flow, const struct uc_segment *segment,
+				      __u64 now_ns, struct uc_edit *edit)
 {
 	return uc_translate(&flow->flow, &flow->annex, segment, now_ns, edit);
 }
 
-enum uc_reason uc_shim_adopt(struct uc_whole *flow, const struct uc_policy *policy,
-			     const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
+static enum uc_reason table_adopt(struct uc_whole *flow, const struct uc_policy *policy,
+				  const struct uc_segment *segment, __u64 now_ns,
+				  struct uc_edit *edit)
 {
 	return uc_adopt(&flow->flow, &flow->annex, policy, segment, now_ns, edit);
 }
+
+static __u32 table_window_bytes(const struct uc_whole *flow)
+{
+	return uc_law_window_bytes(&flow->flow);
+}
+
+// Returns 1 and DCTCP's estimate if the flow's law keeps one, else 0.
+static __u8 table_alpha_q30(const struct uc_whole *flow, __u32 *alpha_q30)
+{
+	if (uc_cut_of(flow->flow.policy.law) != UC_CUT_dctcp)
+		return 0;
+	*alpha_q30 = flow->flow.dctcp.alpha_q30;
+	return 1;
+}
+
+static __u8 table_awaits(struct uc_whole *flow)
+{
+	return uc_awaits(&flow->flow);
+}
+
+static void table_report(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *report)
+{
+	*report = uc_coupled_report(&flow->flow, &flow->annex, now_ns);
+}
+
+static void table_tell_share(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
+			     const struct uc_ccc_answer *answer, struct uc_edit *edit)
+{
+	uc_tell_share(&flow->flow, &flow->annex, segment, awaits, answer, edit);
+}
+
+const struct core_table uc_shim_table = {
+	.layout = UC_LAYOUT,
+	.open = table_open,
+	.reopen = table_reopen,
+	.open_asked = table_open_asked,
+	.translate = table_translate,
+	.adopt = table_adopt,
+	.window_bytes = table_window_bytes,
+	.alpha_q30 = table_alpha_q30,
+	.awaits = table_awaits,
+	.report = table_report,
+	.tell_share = table_tell_share,
+	.laws = uc_shim_laws,
+};
 
 __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason)
 {
@@ -103,44 +161,19 @@ __u8 uc_shim_is_stale(const struct uc_whole *flow, __u64 now_ns)
 	return uc_is_stale(&flow->flow, now_ns);
 }
 
-__u32 uc_shim_window_bytes(const struct uc_whole *flow)
-{
-	return uc_law_window_bytes(&flow->flow);
-}
-
-// Returns 1 and DCTCP's estimate if the flow's law keeps one, else 0.
-__u8 uc_shim_alpha_q30(const struct uc_whole *flow, __u32 *alpha_q30)
-{
-	if (uc_cut_of(flow->flow.policy.law) != UC_CUT_dctcp)
-		return 0;
-	*alpha_q30 = flow->flow.dctcp.alpha_q30;
-	return 1;
-}
-
 __u8 uc_shim_is_closed(const struct uc_whole *flow)
 {
 	return uc_is_closed(&flow->flow);
 }
 
+__u8 uc_shim_leaves_group(const struct uc_whole *flow)
+{
+	return uc_leaves_group(&flow->flow);
+}
+
 __u8 uc_shim_has_annex(const struct uc_whole *flow)
 {
 	return uc_has_annex(&flow->flow);
-}
-
-__u8 uc_shim_awaits(struct uc_whole *flow)
-{
-	return uc_awaits(&flow->flow);
-}
-
-void uc_shim_report(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *report)
-{
-	*report = uc_coupled_report(&flow->flow, &flow->annex, now_ns);
-}
-
-void uc_shim_tell_share(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
-			const struct uc_ccc_answer *answer, struct uc_edit *edit)
-{
-	uc_tell_share(&flow->flow, &flow->annex, segment, awaits, answer, edit);
 }
 
 void uc_shim_set_sack(struct uc_segment *segment, const struct uc_sack *sack)

@@ -3,7 +3,7 @@
 
 use crate::coupling::{Answer, Report};
 use crate::remote::{self, Remote};
-use crate::{Compiled, Core, Edit, Flow, Policy, Reason, Segment};
+use crate::{COMPILED, Core, Edit, Flow, Policy, Reason, Segment};
 
 /// Carries a flow's report to its group and returns the group's answer; without a report, the flow
 /// has ended and leaves. Returns `None` where the flow has no group.
@@ -11,8 +11,8 @@ pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 
 /// A place for one flow, with the policy that the flow gets at its handshake.
 #[derive(Clone, Debug, Default)]
-pub struct Slot<C = Compiled> {
-    core: C,
+pub struct Slot {
+    core: Core,
     policy: Policy,
     /// The flow's weight in the windows of a group; 0: in none.
     share: u8,
@@ -26,13 +26,11 @@ pub struct Slot<C = Compiled> {
 impl Slot {
     /// Returns an empty slot.
     pub fn new(policy: Policy) -> Slot {
-        Slot::with_core(Compiled, policy)
+        Slot::with_core(COMPILED, policy)
     }
-}
 
-impl<C: Core> Slot<C> {
     /// Returns an empty slot whose flow another core than the deployed one decides about.
-    pub fn with_core(core: C, policy: Policy) -> Slot<C> {
+    pub fn with_core(core: Core, policy: Policy) -> Slot {
         Slot {
             core,
             policy,
@@ -45,7 +43,7 @@ impl<C: Core> Slot<C> {
 
     /// Gives the flow a weight in the windows of a group; 0: in none.
     #[must_use]
-    pub fn sharing(self, share: u8) -> Slot<C> {
+    pub fn sharing(self, share: u8) -> Slot {
         Slot { share, ..self }
     }
 
@@ -54,12 +52,12 @@ impl<C: Core> Slot<C> {
         self.flow.as_ref()
     }
 
-    /// Returns the window of the flow's law in bytes ([`crate::window_bytes`]).
+    /// Returns the window of the flow's law in bytes ([`Core::window_bytes`]).
     pub fn window_bytes(&self) -> Option<u32> {
         Some(self.core.window_bytes(self.flow()?))
     }
 
-    /// Returns the flow's estimate of marked bytes ([`crate::law::alpha_q30`]).
+    /// Returns the flow's estimate of marked bytes ([`Core::alpha_q30`]).
     pub fn alpha_q30(&self) -> Option<u32> {
         self.core.alpha_q30(self.flow()?)
     }

@@ -223,7 +223,7 @@ fn forged_segments_of_an_established_flow_leave_no_trace() {
             to_guest(flag::ACK | flag::FIN, seq, una),
             to_guest(flag::ACK | flag::ECE, seq, una),
         ] {
-            let (reason, _) = uc_core::translate(&mut guest.flow, &forged, guest.now_ns);
+            let (reason, _) = uc_core::COMPILED.translate(&mut guest.flow, &forged, guest.now_ns);
             assert_eq!(reason, Reason::TRANSLATED);
             assert_eq!(guest.flow, before, "{forged:?}");
         }

@@ -29,10 +29,12 @@ fn tell(guest: &mut Guest, answer: Option<&Answer>) -> (Report, u32) {
         ack: guest.una,
         ..to_guest()
     };
-    let awaits = uc_core::awaits(&mut guest.flow).expect("an ACK of data awaits its share");
-    let report = uc_core::report(&mut guest.flow, guest.now_ns);
+    let awaits = uc_core::COMPILED
+        .awaits(&mut guest.flow)
+        .expect("an ACK of data awaits its share");
+    let report = uc_core::COMPILED.report(&mut guest.flow, guest.now_ns);
     let mut edit = uc_core::no_edit(&ack);
-    uc_core::tell_share(&mut guest.flow, &ack, awaits, answer, &mut edit);
+    uc_core::COMPILED.tell_share(&mut guest.flow, &ack, awaits, answer, &mut edit);
     (report, edit.window.into())
 }
 
@@ -176,7 +178,7 @@ fn receiver_awaits_no_share_and_closed_flow_awaits_one() {
         ..to_guest()
     };
     let edit = guest.pass(&data);
-    assert_eq!(uc_core::awaits(&mut guest.flow), None);
+    assert_eq!(uc_core::COMPILED.awaits(&mut guest.flow), None);
     assert!(edit.window < data.window, "its window is the shadow's");
     let fin = Segment {
         flags: (consts::ACK | consts::FIN) as u8,
@@ -197,7 +199,7 @@ fn receiver_awaits_no_share_and_closed_flow_awaits_one() {
         ..to_guest()
     });
     assert!(uc_core::is_closed(&guest.flow));
-    assert!(uc_core::awaits(&mut guest.flow).is_some());
+    assert!(uc_core::COMPILED.awaits(&mut guest.flow).is_some());
 }
 
 /// Two CPUs: the later ACK's answer is there first.
@@ -230,13 +232,13 @@ fn an_older_acks_window_repeats_the_edge_that_a_newer_one_gave() {
             ack: guest.una,
             ..to_guest()
         };
-        let awaits = uc_core::awaits(&mut guest.flow).unwrap();
+        let awaits = uc_core::COMPILED.awaits(&mut guest.flow).unwrap();
         guest.ack(3);
         let (_, window) = tell(&mut guest, Some(&answer(16, ccc::AVOIDANCE)));
         let edge = guest.una.wrapping_add(window);
         let mut edit = uc_core::no_edit(&older);
         let late = answer(8, ccc::AVOIDANCE);
-        uc_core::tell_share(&mut guest.flow, &older, awaits, Some(&late), &mut edit);
+        uc_core::COMPILED.tell_share(&mut guest.flow, &older, awaits, Some(&late), &mut edit);
         assert_eq!(older.ack.wrapping_add(edit.window.into()), edge);
         assert_eq!(guest.flow.edge, edge);
     }

@@ -393,7 +393,7 @@ fn handshake(guest_opens: bool, syn: u8, answer: u8, policy: &Policy) -> (Flow, 
         direction: there,
         ..Segment::default()
     };
-    let (reason, edit) = uc_core::open(&mut flow, policy, &first, 1_000);
+    let (reason, edit) = uc_core::COMPILED.open(&mut flow, policy, &first, 1_000);
     if reason != Reason::TRANSLATED {
         return (flow, [edit.flags, 0], reason);
     }
@@ -404,7 +404,7 @@ fn handshake(guest_opens: bool, syn: u8, answer: u8, policy: &Policy) -> (Flow, 
         direction: back,
         ..first
     };
-    let (reason, reply) = uc_core::translate(&mut flow, &second, 2_000);
+    let (reason, reply) = uc_core::COMPILED.translate(&mut flow, &second, 2_000);
     (flow, [edit.flags, reply.flags], reason)
 }
 

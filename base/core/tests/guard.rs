@@ -132,7 +132,8 @@ fn beyond_the_law(policy: Policy, overrun_segments: u32) -> i64 {
         let limit = told.wrapping_add(overrun_segments * MSS);
         while limit.wrapping_sub(guest.nxt) as i32 >= MSS as i32 {
             let data = guest.data(guest.nxt);
-            if uc_core::translate(&mut guest.flow, &data, guest.now_ns)
+            if uc_core::COMPILED
+                .translate(&mut guest.flow, &data, guest.now_ns)
                 .0
                 .drops()
             {

@@ -178,7 +178,7 @@ fn syn() -> Segment {
 /// Returns a flow that the guest opened, after its handshake.
 fn open_flow(law: u32) -> Flow {
     let (mut flow, policy) = (Flow::default(), policy(law));
-    let (reason, edit) = uc_core::open(&mut flow, &policy, &syn(), BEGIN);
+    let (reason, edit) = uc_core::COMPILED.open(&mut flow, &policy, &syn(), BEGIN);
     assert_eq!(reason, Reason::TRANSLATED);
     assert_ne!(u32::from(edit.flags) & consts::ECE, 0);
     let answer = Segment {
@@ -186,7 +186,7 @@ fn open_flow(law: u32) -> Flow {
         ..segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE)
     };
     assert_eq!(
-        uc_core::translate(&mut flow, &answer, BEGIN).0,
+        uc_core::COMPILED.translate(&mut flow, &answer, BEGIN).0,
         Reason::TRANSLATED
     );
     flow
@@ -197,13 +197,15 @@ fn half_blind_port_opens_no_flow_whose_law_wants_ecn_and_leaves_the_syn_as_it_is
     for law in [consts::LAW_ECN, consts::LAW_DCTCP, consts::LAW_COUPLED] {
         let mut flow = Flow::default();
         let syn = blind(syn());
-        let (reason, edit) = uc_core::open(&mut flow, &policy(law), &syn, BEGIN);
+        let (reason, edit) = uc_core::COMPILED.open(&mut flow, &policy(law), &syn, BEGIN);
         assert_eq!((reason, edit), (Reason::HALF_BLIND, uc_core::no_edit(&syn)));
     }
     let mut flow = Flow::default();
     let delay = policy(consts::LAW_DELAY);
     assert_eq!(
-        uc_core::open(&mut flow, &delay, &blind(syn()), BEGIN).0,
+        uc_core::COMPILED
+            .open(&mut flow, &delay, &blind(syn()), BEGIN)
+            .0,
         Reason::TRANSLATED
     );
     // into a live flow: passes, and the flow goes on
@@ -212,7 +214,7 @@ fn half_blind_port_opens_no_flow_whose_law_wants_ecn_and_leaves_the_syn_as_it_is
         seq: 77_000,
         ..syn()
     });
-    let (reason, edit) = uc_core::open(&mut flow, &policy(consts::LAW_ECN), &again, BEGIN);
+    let (reason, edit) = uc_core::COMPILED.open(&mut flow, &policy(consts::LAW_ECN), &again, BEGIN);
     assert_eq!(
         (reason, edit),
         (Reason::NO_HANDSHAKE, uc_core::no_edit(&again))
@@ -222,7 +224,7 @@ fn half_blind_port_opens_no_flow_whose_law_wants_ecn_and_leaves_the_syn_as_it_is
 #[test]
 fn guest_that_goes_on_after_an_unseen_syn_ack_shows_that_it_was_missed() {
     let mut flow = Flow::default();
-    uc_core::open(&mut flow, &policy(consts::LAW_ECN), &syn(), BEGIN);
+    uc_core::COMPILED.open(&mut flow, &policy(consts::LAW_ECN), &syn(), BEGIN);
     assert!(is_missed(&flow, &segment(consts::FROM_GUEST, consts::ACK)));
     let elsewhere = Segment {
         seq: 1002,
@@ -251,13 +253,13 @@ fn open_flow_of_a_half_blind_port_sends_no_ect_and_ends_the_receivers_echo() {
             wire_payload_bytes: 1000,
             ..segment(consts::FROM_GUEST, consts::ACK)
         };
-        let (reason, edit) = uc_core::translate(&mut flow, &data, BEGIN + MS);
+        let (reason, edit) = uc_core::COMPILED.translate(&mut flow, &data, BEGIN + MS);
         assert_eq!(
             (reason, u32::from(edit.ecn)),
             (Reason::TRANSLATED, consts::ECT0)
         );
         let more = blind(Segment { seq: 2001, ..data });
-        let (reason, edit) = uc_core::translate(&mut flow, &more, BEGIN + 2 * MS);
+        let (reason, edit) = uc_core::COMPILED.translate(&mut flow, &more, BEGIN + 2 * MS);
         assert_eq!(
             (reason, u32::from(edit.ecn)),
             (Reason::TRANSLATED, consts::NOT_ECT)
@@ -272,7 +274,9 @@ fn open_flow_of_a_half_blind_port_sends_no_ect_and_ends_the_receivers_echo() {
             ..segment(consts::TO_GUEST, consts::ACK)
         };
         assert_eq!(
-            uc_core::translate(&mut flow, &marked, BEGIN + 3 * MS).0,
+            uc_core::COMPILED
+                .translate(&mut flow, &marked, BEGIN + 3 * MS)
+                .0,
             Reason::TRANSLATED
         );
         let ack = Segment {
@@ -280,18 +284,18 @@ fn open_flow_of_a_half_blind_port_sends_no_ect_and_ends_the_receivers_echo() {
             ack: 10_001,
             ..segment(consts::FROM_GUEST, consts::ACK)
         };
-        let (_, edit) = uc_core::translate(&mut flow.clone(), &ack, BEGIN + 4 * MS);
+        let (_, edit) = uc_core::COMPILED.translate(&mut flow.clone(), &ack, BEGIN + 4 * MS);
         assert_eq!(u32::from(edit.flags), consts::ACK | consts::ECE);
-        let (_, edit) = uc_core::translate(&mut flow, &blind(ack), BEGIN + 4 * MS);
+        let (_, edit) = uc_core::COMPILED.translate(&mut flow, &blind(ack), BEGIN + 4 * MS);
         assert_eq!(u32::from(edit.flags), consts::ACK);
         // once the hook sees again, all is as before
         let last = Segment { seq: 3001, ..data };
-        let (_, edit) = uc_core::translate(&mut flow, &last, BEGIN + 5 * MS);
+        let (_, edit) = uc_core::COMPILED.translate(&mut flow, &last, BEGIN + 5 * MS);
         assert_eq!(u32::from(edit.ecn), consts::ECT0);
         // the other way round: the guest's ACKs are not seen, so nobody would echo the mark
         marked.seq = 10_001;
         let (before, marked) = (flow, blind(marked));
-        let (reason, _) = uc_core::translate(&mut flow, &marked, BEGIN + 6 * MS);
+        let (reason, _) = uc_core::COMPILED.translate(&mut flow, &marked, BEGIN + 6 * MS);
         assert_eq!(
             (reason, reason.drops(), reason.forgets()),
             (Reason::UNECHOED, true, false)
@@ -302,7 +306,9 @@ fn open_flow_of_a_half_blind_port_sends_no_ect_and_ends_the_receivers_echo() {
             ..marked
         };
         assert_eq!(
-            uc_core::translate(&mut flow, &plain, BEGIN + 7 * MS).0,
+            uc_core::COMPILED
+                .translate(&mut flow, &plain, BEGIN + 7 * MS)
+                .0,
             Reason::TRANSLATED
         );
     }
@@ -322,7 +328,11 @@ fn guard_of_a_half_blind_port_drops_nothing_since_it_knows_no_window() {
         wire_payload_bytes: 1000,
         ..segment(consts::FROM_GUEST, consts::ACK)
     };
-    let after = |segment| uc_core::translate(&mut flow.clone(), &segment, BEGIN + MS).0;
+    let after = |segment| {
+        uc_core::COMPILED
+            .translate(&mut flow.clone(), &segment, BEGIN + MS)
+            .0
+    };
     assert_eq!(after(far), Reason::BEYOND_EDGE);
     assert_eq!(after(blind(far)), Reason::TRANSLATED);
 }

@@ -229,7 +229,7 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
     let grain = 1u64 << after.wscale();
     let field = event.passed.edit.window;
     let floor = covering(after, if sent > 0 { sent as u32 } else { mss as u32 });
-    let law = u64::from(uc_core::window_bytes(after));
+    let law = u64::from(uc_core::COMPILED.window_bytes(after));
     let segments = |law: u64| law.saturating_sub(sent) / mss;
     let most = segments(law);
     // The edge may lie above the boundary only if the guest sends no sub-MSS segment for it: Nagle's

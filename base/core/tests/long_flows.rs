@@ -22,7 +22,7 @@ fn flow(profile: u32) -> Flow {
         ..Segment::default()
     };
     assert_eq!(
-        uc_core::open(&mut flow, &policy, &syn, 1).0,
+        uc_core::COMPILED.open(&mut flow, &policy, &syn, 1).0,
         Reason::TRANSLATED
     );
     let answer = Segment {
@@ -33,7 +33,7 @@ fn flow(profile: u32) -> Flow {
         ..syn
     };
     assert_eq!(
-        uc_core::translate(&mut flow, &answer, 2).0,
+        uc_core::COMPILED.translate(&mut flow, &answer, 2).0,
         Reason::TRANSLATED
     );
     flow
@@ -51,7 +51,7 @@ fn carry(flow: &mut Flow, now_ns: u64, ece: bool) {
         direction: consts::FROM_GUEST as u8,
         ..Segment::default()
     };
-    uc_core::translate(flow, &data, now_ns);
+    uc_core::COMPILED.translate(flow, &data, now_ns);
     let ack = Segment {
         seq: 1000,
         ack: flow.snd_nxt,
@@ -60,7 +60,7 @@ fn carry(flow: &mut Flow, now_ns: u64, ece: bool) {
         direction: consts::TO_GUEST as u8,
         ..Segment::default()
     };
-    uc_core::translate(flow, &ack, now_ns + 1000);
+    uc_core::COMPILED.translate(flow, &ack, now_ns + 1000);
 }
 
 #[test]
@@ -72,10 +72,10 @@ fn a_mark_after_gigabytes_without_one_still_cuts() {
             for piece in 0..pieces {
                 carry(&mut flow, 10_000 * (piece + 1), false);
             }
-            let before = uc_core::window_bytes(&flow);
+            let before = uc_core::COMPILED.window_bytes(&flow);
             carry(&mut flow, 10_000 * (pieces + 1), true);
             assert_eq!(flow.cuts, 1, "profile {profile}, {gibibytes} GiB");
-            assert!(uc_core::window_bytes(&flow) <= before);
+            assert!(uc_core::COMPILED.window_bytes(&flow) <= before);
         }
     }
 }

@@ -41,17 +41,17 @@ impl Host {
     fn pass(&mut self, segment: &Segment) -> (Reason, Edit) {
         self.now_ns += 1_000_000;
         if uc_core::is_syn(segment) {
-            return uc_core::open(&mut self.flow, &self.policy, segment, self.now_ns);
+            return uc_core::COMPILED.open(&mut self.flow, &self.policy, segment, self.now_ns);
         }
         if uc_core::is_answer(segment) {
             let (flow, policy) = (&mut self.flow, &self.policy);
-            let (reason, edit) = uc_core::reopen(flow, policy, segment, self.now_ns);
+            let (reason, edit) = uc_core::COMPILED.reopen(flow, policy, segment, self.now_ns);
             if reason.forgets() {
                 *flow = Flow::default();
                 return (reason, edit);
             }
         }
-        uc_core::translate(&mut self.flow, segment, self.now_ns)
+        uc_core::COMPILED.translate(&mut self.flow, segment, self.now_ns)
     }
 
     /// A guest that has connected to a peer, which has answered.
@@ -181,15 +181,15 @@ fn a_flow_opened_at_the_guests_answer_is_the_one_opened_at_the_peers_syn() {
     let (syn, answer) = (syn_to_guest(IRS), answer_from_guest(ISS, IRS));
     let (mut early, mut late) = (Flow::default(), Flow::default());
     assert_eq!(
-        uc_core::open(&mut early, &policy, &syn, 1_000).0,
+        uc_core::COMPILED.open(&mut early, &policy, &syn, 1_000).0,
         Reason::TRANSLATED
     );
-    let expected = uc_core::translate(&mut early, &answer, 2_000);
-    let got = uc_core::open_asked(&mut late, &policy, &syn, &answer, 2_000);
+    let expected = uc_core::COMPILED.translate(&mut early, &answer, 2_000);
+    let got = uc_core::COMPILED.open_asked(&mut late, &policy, &syn, &answer, 2_000);
     assert_eq!((got, late), (expected, early));
     let other = answer_from_guest(ISS, IRS + 1);
     let mut none = Flow::default();
-    let refused = uc_core::open_asked(&mut none, &policy, &syn, &other, 2_000);
+    let refused = uc_core::COMPILED.open_asked(&mut none, &policy, &syn, &other, 2_000);
     assert_eq!((refused.0, none), (Reason::NO_HANDSHAKE, Flow::default()));
 }
 

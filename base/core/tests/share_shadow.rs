@@ -32,15 +32,17 @@ fn tell(guest: &mut Guest, share_q1: u32) -> (Report, u32) {
         direction: consts::TO_GUEST as u8,
         ..Segment::default()
     };
-    let awaits = uc_core::awaits(&mut guest.flow).expect("an ACK of data awaits its share");
-    let report = uc_core::report(&mut guest.flow, guest.now_ns);
+    let awaits = uc_core::COMPILED
+        .awaits(&mut guest.flow)
+        .expect("an ACK of data awaits its share");
+    let report = uc_core::COMPILED.report(&mut guest.flow, guest.now_ns);
     let answer = Answer {
         cwnd_bytes: share_q1 * MSS / 2,
         ssthresh_bytes: share_q1 * MSS / 2,
         state: report.state,
     };
     let mut edit = uc_core::no_edit(&ack);
-    uc_core::tell_share(&mut guest.flow, &ack, awaits, Some(&answer), &mut edit);
+    uc_core::COMPILED.tell_share(&mut guest.flow, &ack, awaits, Some(&answer), &mut edit);
     (report, edit.window.into())
 }
 
@@ -60,7 +62,7 @@ fn a_flow_with_a_weight_awaits_its_share_under_each_law_and_one_without_has_its_
             let mut alone = Guest::under(policy(law, profile), true);
             alone.send(10);
             alone.ack(1);
-            assert!(uc_core::awaits(&mut alone.flow).is_none());
+            assert!(uc_core::COMPILED.awaits(&mut alone.flow).is_none());
             let mut guest = shared(policy(law, profile));
             guest.send(10);
             guest.ack(2);
@@ -83,7 +85,10 @@ fn observed_flow_has_no_share_at_any_weight() {
         });
         guest.send(10);
         guest.ack(1);
-        assert!(uc_core::awaits(&mut guest.flow).is_none(), "law {law}");
+        assert!(
+            uc_core::COMPILED.awaits(&mut guest.flow).is_none(),
+            "law {law}"
+        );
     }
 }
 

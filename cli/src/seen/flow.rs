@@ -188,7 +188,8 @@ impl FlowRow {
             generation: flow.generation,
             law: Law::of(&state.policy).name().into(),
             profile: if is_rfc { "rfc" } else { "linux" }.into(),
-            alpha: uc_core::law::alpha_q30(state)
+            alpha: uc_core::COMPILED
+                .alpha_q30(state)
                 .map(|alpha| f64::from(alpha) / f64::from(1 << 30)),
             share_bytes,
             window_bytes: window_bytes(state).unwrap_or(given_bytes),
@@ -242,7 +243,7 @@ mod tests {
         let policy = Policy::new(consts::LAW_DELAY, consts::PROFILE_RFC);
         state.policy = policy;
         let known = window_bytes(&state);
-        assert_eq!(known, Some(uc_core::window_bytes(&state)));
+        assert_eq!(known, Some(uc_core::COMPILED.window_bytes(&state)));
     }
 
     #[test]

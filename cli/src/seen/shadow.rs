@@ -39,7 +39,7 @@ pub fn window_bytes(flow: &Flow) -> Option<u32> {
     };
     let mut copy = *flow;
     copy.policy = policy;
-    Some(uc_core::window_bytes(&copy))
+    Some(uc_core::COMPILED.window_bytes(&copy))
 }
 
 /// Returns the shadow's slow-start threshold. A group's is not its flows'.

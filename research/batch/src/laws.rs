@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use uc_core::{LIBRARY, Law, Running};
+use uc_core::{Core, LIBRARY, Law};
 use uc_words::fnv::fnv1a;
 
 /// Laws from outside the tree, as `uc law build` built them.
@@ -21,7 +21,7 @@ pub struct Laws {
 
 /// A core that was loaded.
 struct Loaded {
-    core: Running,
+    core: Core,
     /// Content of the core's file, for workers on other machines.
     bytes: Arc<[u8]>,
 }
@@ -64,7 +64,7 @@ impl Laws {
         if loaded.contains_key(&self.hash) {
             return Ok(());
         }
-        let core = Running::of_library(&bytes, &path)?;
+        let core = Core::of_library(&bytes, &path)?;
         let rows = core.laws();
         if let Some((new, known)) = Law::conflict(&rows) {
             bail!(
@@ -86,7 +86,7 @@ impl Laws {
     ///
     /// # Errors
     /// As [`Laws::read`]; or the laws in the folder were built again since.
-    pub fn core(&self) -> Result<Running> {
+    pub fn core(&self) -> Result<Core> {
         self.loaded(|loaded| loaded.core)
     }
 

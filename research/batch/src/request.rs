@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use uc_core::Running;
+use uc_core::{COMPILED, Core};
 use uc_experiment::{Arm, Error, Experiment};
 
 use crate::laws::Laws;
@@ -108,10 +108,8 @@ impl Request {
     ///
     /// # Errors
     /// As [`Laws::core`].
-    pub fn running(&self) -> Result<Running> {
-        self.laws
-            .as_ref()
-            .map_or(Ok(Running::default()), Laws::core)
+    pub fn running(&self) -> Result<Core> {
+        self.laws.as_ref().map_or(Ok(COMPILED), Laws::core)
     }
 
     /// Returns the command that makes the whole result, without options that do not change it.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
-use uc_core::Running;
+use uc_core::Core;
 use uc_experiment::{Arm, Evaluation, Experiment, Outcome, Point, RunRecord, evaluate};
 
 use crate::finished::Finished;
@@ -21,7 +21,7 @@ type Key = (u32, usize, u32);
 pub struct Sweep {
     /// The request: experiment file, backend, options.
     pub request: Request,
-    core: Running,
+    core: Core,
     /// The experiment with its overrides.
     pub experiment: Experiment,
     /// Points of the experiment's sweep.
@@ -246,7 +246,7 @@ impl Sweep {
 
 /// Checks that the core has all laws of the points. An earlier sweep of the process may have made others
 /// known by name.
-fn refuse_other_laws(points: &[Point], core: Running) -> Result<()> {
+fn refuse_other_laws(points: &[Point], core: Core) -> Result<()> {
     let cases = points.iter().flat_map(|point| &point.experiment.cases);
     for case in cases {
         let own = case.guests.iter().filter_map(|guests| guests.law);

@@ -1,7 +1,7 @@
 //! A run to make.
 
 use anyhow::anyhow;
-use uc_core::Running;
+use uc_core::{COMPILED, Core};
 use uc_experiment::{Case, Experiment, Point};
 
 /// One run of one case at one point.
@@ -17,7 +17,7 @@ pub struct Task<'a> {
     /// The seed of all random numbers of the run.
     pub seed: u64,
     /// The core that decides at the ports of a simulated run.
-    pub core: Running,
+    pub core: Core,
 }
 
 impl Task<'_> {
@@ -46,7 +46,7 @@ pub fn tasks(
                     case,
                     run,
                     seed: seed.wrapping_add(u64::from(run)),
-                    core: Running::default(),
+                    core: COMPILED,
                 });
             }
         }

@@ -24,7 +24,7 @@ use linux::record::Record;
 use linux::world::{Counts, World};
 use linux::{drive, planted, told};
 use uc_core::mutant::{Mutant, compile};
-use uc_core::{Compiled, Core};
+use uc_core::{COMPILED, Core};
 
 /// Flows without `UC_CASES`.
 const CASES: u64 = 500;
@@ -108,13 +108,13 @@ fn play_flows(indices: Range<u64>, draw: &(dyn Fn(u64) -> Case + Sync)) -> Run {
 /// through the port, and then the two have seen them in another order.
 fn has_fault_again(case: &Case) -> bool {
     let again = (0..TRIES).flat_map(|_| play_flows(0..1, &|_| case.clone()).flows);
-    verdicts(&again.collect::<Vec<_>>(), Compiled)
+    verdicts(&again.collect::<Vec<_>>(), COMPILED)
         .iter()
         .any(is_faulty)
 }
 
-fn verdicts<C: Core + Clone>(flows: &[(Case, Record)], core: C) -> Vec<Verdict> {
-    let judged = |(case, record): &(Case, Record)| judge(case, record, core.clone());
+fn verdicts(flows: &[(Case, Record)], core: Core) -> Vec<Verdict> {
+    let judged = |(case, record): &(Case, Record)| judge(case, record, core);
     flows.iter().map(judged).collect()
 }
 
@@ -156,13 +156,13 @@ fn tell(run: &Run, verdicts: &[Verdict]) {
 #[test]
 fn live_the_shadow_does_what_linux_does() {
     let Some(run) = run() else { return };
-    let verdicts = verdicts(&run.flows, Compiled);
+    let verdicts = verdicts(&run.flows, COMPILED);
     let all = run.flows.iter().zip(&verdicts);
     let faulty: Vec<_> = all.filter(|(_, verdict)| is_faulty(verdict)).collect();
     let most = number("UC_TOLD").unwrap_or(TOLD_MAX) as usize;
     for ((case, record), verdict) in faulty.iter().take(most) {
         let fault = verdict.findings.iter().find(|one| one.class.is_fault());
-        println!("{}", told::told(case, record, Compiled, fault.unwrap()));
+        println!("{}", told::told(case, record, COMPILED, fault.unwrap()));
     }
     tell(run, &verdicts);
     let again = |faulty: &&(&(Case, Record), &Verdict)| has_fault_again(&faulty.0.0);
@@ -191,7 +191,7 @@ fn live_a_loss_at_any_place_is_taken_for_a_loss() {
     let run = play_flows(0..losses * LOSS_KINDS, &|index| {
         Case::with_one_loss(seed, index)
     });
-    let verdicts = verdicts(&run.flows, Compiled);
+    let verdicts = verdicts(&run.flows, COMPILED);
     println!("{} losses, seed {seed}", run.flows.len());
     tell(&run, &verdicts);
     let all = run.flows.iter().zip(&verdicts);
@@ -199,7 +199,7 @@ fn live_a_loss_at_any_place_is_taken_for_a_loss() {
     for ((case, record), verdict) in all.clone() {
         let is_wrong = |one: &&Finding| one.class.is_known() || one.class.is_fault();
         if let Some(first) = verdict.findings.iter().find(is_wrong) {
-            println!("{}", told::told(case, record, Compiled, first));
+            println!("{}", told::told(case, record, COMPILED, first));
             wrong += 1;
         }
     }
@@ -213,7 +213,7 @@ fn live_a_loss_at_any_place_is_taken_for_a_loss() {
 #[test]
 fn live_each_planted_fault_is_found() {
     let Some(run) = run() else { return };
-    let right = verdicts(&run.flows, Compiled);
+    let right = verdicts(&run.flows, COMPILED);
     let scratch = tempfile::tempdir().unwrap();
     let missed = |fault: &Mutant| {
         let core = compile(scratch.path(), Some(fault));

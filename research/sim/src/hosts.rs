@@ -15,7 +15,7 @@ mod timer_owner;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use uc_core::Running;
+use uc_core::{COMPILED, Core};
 use uc_net::random::Stream;
 use uc_net::{Arrival, Ecn, HostId, Nanos, Network};
 
@@ -43,7 +43,7 @@ const EVENTS_PER_INSTANT_MAX: u32 = 1 << 24;
 pub struct Hosts {
     network: Network<Packet>,
     /// Decides at all ports.
-    core: Running,
+    core: Core,
     ends: Vec<End>,
     free: Vec<Slot>,
     timers: Timers,
@@ -82,7 +82,7 @@ impl Hosts {
         let machines = Machines::new(scenario, &mut timers, &mut owners);
         Ok(Hosts {
             network,
-            core: Running::default(),
+            core: COMPILED,
             ends: Vec::new(),
             free: Vec::new(),
             timers,
@@ -106,7 +106,7 @@ impl Hosts {
     }
 
     /// Has a core decide at the ports of all connections that open from now on.
-    pub fn decide_by(&mut self, core: Running) {
+    pub fn decide_by(&mut self, core: Core) {
         self.core = core;
     }
 

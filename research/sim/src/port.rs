@@ -8,7 +8,7 @@
 
 use uc_core::dupack;
 use uc_core::slot::{Share, Slot};
-use uc_core::{Core, Edit, Flow, Policy, Reason, Running, consts};
+use uc_core::{COMPILED, Core, Edit, Flow, Policy, Reason, consts};
 use uc_experiment::LawEvent;
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Options, Segment, flags};
@@ -18,8 +18,8 @@ use crate::events::{Events, Noted};
 
 /// The core on one connection of one guest.
 #[derive(Clone, Debug)]
-pub struct Port<C = Running> {
-    slot: Slot<C>,
+pub struct Port {
+    slot: Slot,
     /// Segments by the code of their reason.
     counts: Box<[u64]>,
     events: Events,
@@ -30,18 +30,16 @@ pub struct Port<C = Running> {
 impl Port {
     /// Creates a port of the tree's core without a flow.
     pub fn new(policy: Policy) -> Port {
-        Port::with_core(Running::default(), policy)
+        Port::with_core(COMPILED, policy)
     }
-}
 
-impl<C: Core> Port<C> {
     /// Creates a port of this core without a flow.
-    pub fn with_core(core: C, policy: Policy) -> Port<C> {
+    pub fn with_core(core: Core, policy: Policy) -> Port {
         Port::sharing(core, policy, 0)
     }
 
     /// Creates a port whose flow has a weight in a sum of windows; 0: in no sum.
-    pub fn sharing(core: C, policy: Policy, share: u8) -> Port<C> {
+    pub fn sharing(core: Core, policy: Policy, share: u8) -> Port {
         Port {
             slot: Slot::with_core(core, policy).sharing(share),
             counts: vec![0; Reason::all().count()].into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use uc_core::{Reason, Running};
+use uc_core::{Core, Reason};
 use uc_experiment::{
     Case, Experiment, FlowRecord, Histogram, LinkTotals, QueueSample, RunRecord, Stalls,
 };
@@ -28,7 +28,7 @@ pub struct Repetition {
     /// Seed of everything random.
     pub seed: u64,
     /// Core that decides at the ports.
-    pub core: Running,
+    pub core: Core,
 }
 
 /// Checks that `case` can be run.

@@ -1,7 +1,7 @@
 //! A bottleneck over which f and g∘T run separately, and what their results are to each other.
 
 use serde::{Deserialize, Serialize};
-use uc_core::{Compiled, Policy};
+use uc_core::{COMPILED, Policy};
 use uc_net::Nanos;
 use uc_net::random::Stream;
 use uc_tcp::Segment;
@@ -159,7 +159,7 @@ impl Ratios {
             let round_trip_us = 2 * u64::from(plan.data.delay_us) + u64::from(plan.data.packet_us);
             let until = Nanos::from_micros(ROUND_TRIPS * round_trip_us);
             let native = measure(&plan, senders.f, until, Wire);
-            let translator = Translator::new(Compiled, senders.policy, senders.strips_ecn);
+            let translator = Translator::new(COMPILED, senders.policy, senders.strips_ecn);
             let translated = measure(&plan, senders.g, until, translator);
             ratios.identical += u64::from(native.hash == translated.hash);
             let rate = translated.bytes as f64 / native.bytes.max(1) as f64;

@@ -87,9 +87,9 @@ impl Report {
 impl Campaign {
     /// Runs the cases; `progress` is called with the number of further cases completed. Returns
     /// `None` if it was cancelled.
-    pub fn run<C: Core + Clone + Sync>(
+    pub fn run(
         &self,
-        core: &C,
+        core: Core,
         progress: &(dyn Fn(u64) + Sync),
         cancel: &AtomicBool,
     ) -> Option<Report> {
@@ -147,7 +147,7 @@ impl Campaign {
     }
 
     /// Returns a counter-example no larger than this plan.
-    pub fn shrink<C: Core + Clone>(&self, core: &C, plan: &Plan) -> Plan {
+    pub fn shrink(&self, core: Core, plan: &Plan) -> Plan {
         let mut workspace = Workspace::default();
         shrink(plan, |plan| {
             let outcome = compare(plan, self.law, self.guest, core, &mut workspace).outcome;
@@ -155,7 +155,7 @@ impl Campaign {
         })
     }
 
-    fn case<C: Core + Clone>(&self, core: &C, number: u64, space: &mut Workspace) -> Comparison {
+    fn case(&self, core: Core, number: u64, space: &mut Workspace) -> Comparison {
         compare(&self.plan(number), self.law, self.guest, core, space)
     }
 }

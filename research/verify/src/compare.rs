@@ -153,11 +153,11 @@ impl Observer for Checker<'_> {
 }
 
 /// Compares native f with this guest under T. Both undo spurious timeouts.
-pub fn compare<C: Core + Clone>(
+pub fn compare(
     plan: &Plan,
     law: Law,
     guest: Guest,
-    core: &C,
+    core: Core,
     workspace: &mut Workspace,
 ) -> Comparison {
     let strips_ecn = guest == Guest::EcnStripped;
@@ -167,11 +167,11 @@ pub fn compare<C: Core + Clone>(
 
 /// Compares native f with any guest under T: its hosts, and whether T strips its ECN offer. f responds
 /// to spurious timeouts as the guest does.
-pub fn compare_hosts<C: Core + Clone>(
+pub fn compare_hosts(
     plan: &Plan,
     law: Law,
     (hosts, strips_ecn): (&Hosts, bool),
-    core: &C,
+    core: Core,
     workspace: &mut Workspace,
 ) -> Comparison {
     let native = &mut workspace.native;
@@ -185,7 +185,7 @@ pub fn compare_hosts<C: Core + Clone>(
     let whole = World::new(plan, &f, Wire, native).run();
 
     let policy = rfc_policy(law, plan.initial_window_segments);
-    let translator = Translator::new(core.clone(), policy, strips_ecn);
+    let translator = Translator::new(core, policy, strips_ecn);
     let (outcome, events) = check(plan, hosts, translator, native, whole);
     Comparison {
         outcome,

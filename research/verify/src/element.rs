@@ -48,14 +48,14 @@ impl Element for Wire {
 
 /// The translator T: the core on the port of a guest.
 #[derive(Clone, Debug)]
-pub struct Translator<C> {
-    port: Port<C>,
+pub struct Translator {
+    port: Port,
 }
 
-impl<C: Core> Translator<C> {
+impl Translator {
     /// Creates a translator with this core and policy, before the handshake. `strips_ecn`: vCC
     /// §2.4's concatenation, where ECN is stripped from a guest that negotiates it.
-    pub fn new(core: C, policy: Policy, strips_ecn: bool) -> Translator<C> {
+    pub fn new(core: Core, policy: Policy, strips_ecn: bool) -> Translator {
         let guest_ecn = if strips_ecn {
             consts::GUEST_ECN_TRANSLATE
         } else {
@@ -71,7 +71,7 @@ impl<C: Core> Translator<C> {
     }
 }
 
-impl<C: Core> Element for Translator<C> {
+impl Element for Translator {
     fn towards_network(&mut self, now: Nanos, segment: &mut Segment) {
         self.port.from_guest(now, segment);
     }
@@ -82,7 +82,7 @@ impl<C: Core> Element for Translator<C> {
 
     fn shadow(&self) -> Option<Shadow> {
         self.port.flow().map(|flow| Shadow {
-            window_bytes: uc_core::window_bytes(flow),
+            window_bytes: uc_core::COMPILED.window_bytes(flow),
             phase: flow.ca.into(),
             losses: flow.losses,
         })

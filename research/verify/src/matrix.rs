@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
-use uc_core::Compiled;
+use uc_core::COMPILED;
 use uc_tcp::CongestionControl;
 
 use crate::bottleneck::{INITIAL_WINDOW_SEGMENTS, Ratios, Senders, Writes, draw};
@@ -96,7 +96,7 @@ impl Row {
         let mut workspace = Workspace::default();
         for number in 0..self.cases {
             let plan = crate::draw::draw(seed, number);
-            let comparison = compare_hosts(&plan, law, guest, &Compiled, &mut workspace);
+            let comparison = compare_hosts(&plan, law, guest, COMPILED, &mut workspace);
             self.exact += u64::from(!matches!(comparison.outcome, Outcome::Differs { .. }));
             self.whole += u64::from(comparison.outcome == Outcome::Same);
             self.smaller += u64::from(comparison.outcome == Outcome::Outside(Limit::BeyondGuest));

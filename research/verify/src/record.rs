@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
-use uc_core::Compiled;
+use uc_core::COMPILED;
 
 use crate::campaign::Campaign;
 use crate::law::{Guest, Law};
@@ -116,7 +116,7 @@ fn cases(number: usize) -> Cases {
         jobs: 1,
     };
     // nothing cancels it; without a report no case is exact
-    let report = campaign.run(&Compiled, &|_| {}, &AtomicBool::new(false));
+    let report = campaign.run(COMPILED, &|_| {}, &AtomicBool::new(false));
     let report = report.unwrap_or_default();
     Cases {
         law: campaign.law.name(),
@@ -149,6 +149,6 @@ fn smallest_case(number: usize) -> SmallestCase {
         law: law.name().to_owned(),
         reason: reason.name().to_owned(),
         transmissions: plan.as_ref().map_or(0, |plan| plan.packets - 1),
-        rows: plan.map_or_else(Vec::new, |plan| rounds::rows(&plan, law, &Compiled)),
+        rows: plan.map_or_else(Vec::new, |plan| rounds::rows(&plan, law, COMPILED)),
     }
 }

@@ -175,9 +175,9 @@ impl fmt::Display for Window {
 
 /// Runs a case of a NewReno guest. Returns a row for each moment from the first data on, until f's
 /// window is the larger one.
-pub fn rows<C: Core + Clone>(plan: &Plan, law: Law, core: &C) -> Vec<Row> {
+pub fn rows(plan: &Plan, law: Law, core: Core) -> Vec<Row> {
     let policy = rfc_policy(law, plan.initial_window_segments);
-    let translator = Translator::new(core.clone(), policy, false);
+    let translator = Translator::new(core, policy, false);
     let native = follow(plan, &native_hosts(law), Wire);
     let translated = follow(plan, &guest_hosts(law, false), translator);
     let mut rows = Vec::new();

@@ -4,7 +4,7 @@
 //! suffices to express it. [`smallest`] tries all flows with one loss, one mark and one pause at
 //! most, and returns the one that refutes the claim after the fewest transmissions.
 
-use uc_core::Compiled;
+use uc_core::COMPILED;
 use uc_net::Nanos;
 use uc_tcp::{Info, Segment};
 
@@ -59,7 +59,7 @@ pub fn smallest(law: Law, reason: Reason) -> Option<Plan> {
             ..policy
         };
         let native = follow(plan, &hosts.0, Wire);
-        let guest = follow(plan, &hosts.1, Translator::new(Compiled, policy, false));
+        let guest = follow(plan, &hosts.1, Translator::new(COMPILED, policy, false));
         crossing(&native, &guest, reason)
     };
     PACKETS_MAX

@@ -108,10 +108,10 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Line> {
 
 /// Formats both runs as one text: the common part once, then the rest of each. Windows are in
 /// bytes: f's, then the guest's and the shadow's.
-pub fn trace<C: Core + Clone>(plan: &Plan, law: Law, guest: Guest, core: &C) -> String {
+pub fn trace(plan: &Plan, law: Law, guest: Guest, core: Core) -> String {
     let strips_ecn = guest == Guest::EcnStripped;
     let policy = rfc_policy(law, plan.initial_window_segments);
-    let translator = Translator::new(core.clone(), policy, strips_ecn);
+    let translator = Translator::new(core, policy, strips_ecn);
     let native = follow(plan, &undoing(native_hosts(law)), Wire);
     let translated = follow(plan, &undoing(guest_hosts(law, strips_ecn)), translator);
     let common = native

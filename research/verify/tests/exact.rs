@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use uc_core::Compiled;
+use uc_core::COMPILED;
 use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace, compare};
 
 const SEED: u64 = 1;
@@ -17,7 +17,7 @@ fn run(law: Law, guest: Guest, jobs: usize) -> Report {
         cases: CASES,
         jobs,
     };
-    let report = campaign.run(&Compiled, &|_| {}, &AtomicBool::new(false));
+    let report = campaign.run(COMPILED, &|_| {}, &AtomicBool::new(false));
     let report = report.expect("no run is cancelled");
     assert_eq!(
         report.failure,
@@ -89,7 +89,7 @@ fn an_uneventful_case_is_exact() {
         lost = []\nmarked = []\nlate = []\n";
     let plan = Plan::parse(text).expect("a plan");
     let mut workspace = Workspace::default();
-    let comparison = compare(&plan, Law::Ecn, Guest::NewReno, &Compiled, &mut workspace);
+    let comparison = compare(&plan, Law::Ecn, Guest::NewReno, COMPILED, &mut workspace);
     assert_eq!(comparison.outcome, Outcome::Same);
     // a SYN and its answer, 80 segments and their ACKs, and a write
     assert!(comparison.events >= 163, "{comparison:?}");

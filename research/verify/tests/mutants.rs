@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use uc_core::Loaded;
+use uc_core::Core;
 use uc_core::mutant::{Mutant, compile};
 use uc_verify::{Campaign, Guest, Law, Report};
 
@@ -195,7 +195,7 @@ const MUTANTS: [Mutant; 30] = [
     ),
 ];
 
-fn verify(core: &Loaded, cases: u64) -> Report {
+fn verify(core: Core, cases: u64) -> Report {
     let campaign = Campaign {
         law: Law::Ecn,
         guest: Guest::NewReno,
@@ -214,7 +214,7 @@ fn every_planted_fault_is_found() {
     let unseen: Vec<&str> = MUTANTS
         .iter()
         .filter(|mutant| {
-            let report = verify(&compile(scratch.path(), Some(mutant)), CASES_MAX);
+            let report = verify(compile(scratch.path(), Some(mutant)), CASES_MAX);
             println!("{}: {:?}", mutant.name, report.failure);
             report.failure.is_none()
         })
@@ -229,6 +229,6 @@ fn every_planted_fault_is_found() {
 #[test]
 fn a_copy_without_a_fault_is_exact() {
     let scratch = tempfile::tempdir().expect("a folder for a library");
-    let report = verify(&compile(scratch.path(), None), 200);
+    let report = verify(compile(scratch.path(), None), 200);
     assert_eq!((report.failure, report.exact), (None, 200), "seed {SEED}");
 }

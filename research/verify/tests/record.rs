@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use uc_core::Compiled;
+use uc_core::COMPILED;
 use uc_net::random::Stream;
 use uc_verify::record::PARTS;
 use uc_verify::smallest::{Reason, smallest};
@@ -106,5 +106,5 @@ fn the_smallest_cases_need_each_of_their_parts() {
 
 fn outcome(plan: &Plan) -> Outcome {
     let mut workspace = Workspace::default();
-    compare(plan, Law::Ecn, Guest::NewReno, &Compiled, &mut workspace).outcome
+    compare(plan, Law::Ecn, Guest::NewReno, COMPILED, &mut workspace).outcome
 }

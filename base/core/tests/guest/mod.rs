@@ -66,7 +66,7 @@ impl Guest {
             nxt: ISS.wrapping_add(1),
             news: 0,
         };
-        let (reason, _) = uc_core::open(&mut guest.flow, &policy, &syn, guest.now_ns);
+        let (reason, _) = uc_core::COMPILED.open(&mut guest.flow, &policy, &syn, guest.now_ns);
         assert_eq!(reason, Reason::TRANSLATED);
         let syn_ack = Segment {
             seq: IRS,
@@ -81,7 +81,7 @@ impl Guest {
 
     pub fn pass(&mut self, segment: &Segment) -> Edit {
         self.now_ns += 10_000;
-        let (reason, edit) = uc_core::translate(&mut self.flow, segment, self.now_ns);
+        let (reason, edit) = uc_core::COMPILED.translate(&mut self.flow, segment, self.now_ns);
         assert_eq!(reason, Reason::TRANSLATED);
         edit
     }
@@ -188,7 +188,7 @@ impl Guest {
 
     /// The law's window in bytes.
     pub fn window(&self) -> u32 {
-        uc_core::window_bytes(&self.flow)
+        uc_core::COMPILED.window_bytes(&self.flow)
     }
 
     pub fn flight(&self) -> u32 {

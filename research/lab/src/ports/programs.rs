@@ -71,8 +71,8 @@ impl Ports for LivePorts {
             .ok()
             .flatten()?;
         Some(ShadowSample {
-            window_bytes: uc_core::window_bytes(&view.state),
-            alpha_q30: uc_core::law::alpha_q30(&view.state),
+            window_bytes: uc_core::COMPILED.window_bytes(&view.state),
+            alpha_q30: uc_core::COMPILED.alpha_q30(&view.state),
         })
     }
 

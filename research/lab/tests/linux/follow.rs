@@ -67,8 +67,8 @@ struct Sent {
 }
 
 /// A core beside a recorded flow.
-struct Follower<C> {
-    slot: Slot<C>,
+struct Follower {
+    slot: Slot,
     in_flight: VecDeque<Sent>,
     last_sent_ns: u64,
     /// ACKs of data in flight that acknowledge nothing, since the last one that did.
@@ -90,10 +90,10 @@ fn end_of(segment: &Segment) -> u32 {
 
 /// Hands each step of the established connection to `judge`. Returns the number of the event after
 /// which the core had no flow, if it gave it up.
-pub fn follow<C: Core>(
+pub fn follow(
     case: &Case,
     record: &Record,
-    core: C,
+    core: Core,
     mut judge: impl FnMut(&Step),
 ) -> Option<usize> {
     let mut follower = Follower {
@@ -124,7 +124,7 @@ const ESTABLISHED: u8 = 1;
 /// Further states in which the guest's data may be in flight: `TCP_FIN_WAIT1`, `TCP_FIN_WAIT2`.
 const CLOSING: [u8; 2] = [4, 5];
 
-impl<C: Core> Follower<C> {
+impl Follower {
     fn pass(&mut self, segment: &Segment, at_ns: u64) {
         let was = self.slot.flow().copied();
         self.slot.pass(segment, at_ns, &mut |_| None);

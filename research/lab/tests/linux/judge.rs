@@ -61,7 +61,7 @@ pub(super) struct Judge {
 }
 
 /// Judges a recorded flow with this core.
-pub fn judge<C: Core>(case: &Case, record: &Record, core: C) -> Verdict {
+pub fn judge(case: &Case, record: &Record, core: Core) -> Verdict {
     let mut judge = Judge::default();
     if case.is_coarse() {
         judge.find(Class::NotTranslated, 0, String::new());

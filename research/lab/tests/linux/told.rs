@@ -15,7 +15,7 @@ const BEFORE: usize = 40;
 const AFTER: usize = 4;
 
 /// Tells a finding in full.
-pub fn told<C: Core>(case: &Case, record: &Record, core: C, finding: &Finding) -> String {
+pub fn told(case: &Case, record: &Record, core: Core, finding: &Finding) -> String {
     let mut shadows = HashMap::new();
     follow(case, record, core, |step| {
         let (flow, reno) = (&step.shadow, &step.shadow.reno);

@@ -1,6 +1,6 @@
 //! Random flows of guests with SACK, and of receivers that do as hosts do.
 
-use uc_core::{Compiled, Policy};
+use uc_core::{COMPILED, Policy};
 use uc_net::Nanos;
 use uc_net::random::Stream;
 use uc_tcp::{Coalescing, Config, SpuriousTimeout};
@@ -123,7 +123,7 @@ pub(crate) fn flow(number: u64, law: Law, profile: u32, receivers: Receivers) ->
     let (hosts, plan) = drawn(number, law, receivers);
     let label = format!("flow {number} of {law:?}, profile {profile}, {receivers:?}");
     let mut judge = Judge::new(label, &plan);
-    let translator = Translator::new(Compiled, policy(law, profile, &plan), false);
+    let translator = Translator::new(COMPILED, policy(law, profile, &plan), false);
     World::new(&plan, &hosts, translator, &mut judge).run();
     judge.findings
 }

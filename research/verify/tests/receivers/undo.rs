@@ -1,6 +1,6 @@
 //! Spurious timeouts of guests with SACK: the shadow takes their reduction back, as the guest does.
 
-use uc_core::{Compiled, consts};
+use uc_core::{COMPILED, consts};
 use uc_net::Nanos;
 use uc_net::random::Stream;
 use uc_verify::Law;
@@ -73,7 +73,7 @@ fn run(number: u64, law: Law, profile: u32, receivers: Receivers) -> Windows {
     let mut hosts = draw_hosts(&mut random, law, receivers);
     hosts.until = Nanos::from_secs(2);
     let plan = stopping(number);
-    let translator = Translator::new(Compiled, policy(law, profile, &plan), false);
+    let translator = Translator::new(COMPILED, policy(law, profile, &plan), false);
     let mut windows = Windows::default();
     World::new(&plan, &hosts, translator, &mut windows).run();
     windows
