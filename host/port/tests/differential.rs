@@ -68,6 +68,8 @@ fn errno(error: &PortError) -> Option<i32> {
 impl<'a> Arms<'a> {
     fn new(programs: &'a Programs, policy: Policy, share: u8) -> Arms<'a> {
         programs.forget_flows(IFINDEX).unwrap();
+        // with what the port remembers of remote addresses
+        programs.clear_plan(IFINDEX).unwrap();
         let is_coupled = u32::from(policy.law) == uc_core::consts::LAW_COUPLED;
         let coupling = match share {
             0 => is_coupled.then(PortCoupling::default),
