@@ -5,11 +5,9 @@
  * A platform (BPF program, simulator, kernel module) parses a packet into a uc_segment, finds the
  * uc_flow, calls
  *
- *   uc_open()       for a SYN, with the port's policy: is the flow to be translated?
- *   uc_reopen()     for a SYN-ACK of a known flow, first: does it begin another connection?
- *   uc_translate()  for any other segment of a known flow; it is uc_answer() for a SYN-ACK, and
- *                   uc_translate_later() for the rest
- *   uc_adopt()      for a segment of an unknown flow, at a strict port (strict.h)
+ *   uc_step_unknown()     for a segment of no known flow (step.h)
+ *   uc_step_known()       for a SYN or SYN-ACK of a known flow (step.h)
+ *   uc_translate_later()  for any other segment of a known flow
  *
  * (and, where flows may share windows, uc_tell_share(): laws/coupled.h) and writes the uc_edit into
  * the packet. The core reads no packet, calls no helper, has no global variables, reads no clock
@@ -50,7 +48,7 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 {
 	__u32 wire_bytes = uc_wire_bytes(flow, segment);
 	struct uc_sample sample = {
-		.now_us = (__u32)(now_ns / 1000),
+		.now_ns = now_ns,
 		.segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes,
 	};
 	enum uc_sent sent;

@@ -18,7 +18,7 @@ enum uc_sent {
 };
 
 struct uc_sample {
-	__u32 now_us; /* when the segment passed, in µs; wraps */
+	__u64 now_ns; /* when the segment passed */
 
 	/* of a segment of the guest */
 	__u32 segments; /* on the wire */

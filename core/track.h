@@ -293,7 +293,7 @@ static __always_inline __u8 uc_note_repeated(struct uc_flow *flow, const struct 
 static __always_inline struct uc_sample uc_track_ack(struct uc_flow *flow, struct uc_annex *annex,
 						     const struct uc_segment *segment, __u64 now_ns)
 {
-	struct uc_sample sample = {.now_us = (__u32)(now_ns / 1000)};
+	struct uc_sample sample = {.now_ns = now_ns};
 
 	/* the peer has accepted the byte of a window probe */
 	if (flow->bits & UC_FLOW_PROBED && segment->ack == flow->snd_nxt + 1) {

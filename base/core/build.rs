@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_function("uc_shim_.*")
         .allowlist_type("uc_.*")
         .allowlist_var("UC_.*|uc_shim_table")
+        .blocklist_type("uc_given")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .prepend_enum_name(false)

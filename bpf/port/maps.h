@@ -9,7 +9,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../../core/core.h"
+#include "../../core/step.h"
 #include "../lookup.h"
 #include "layout.h"
 
@@ -102,10 +102,12 @@ struct {
 	__type(value, struct uc_cursor);
 } cursors SEC(".maps");
 
-/* Scratch memory for a slot before it is entered: a slot is too large for the stack. */
+/* Scratch memory for a slot before it is entered, and for a peer's stored SYN: they are too large for
+ * the stack. */
 struct uc_scratch {
 	__u64 words[(sizeof(struct uc_slot) + 7) / 8];
 	struct uc_annex annex;
+	struct uc_asked peers;
 };
 
 struct {
@@ -158,7 +160,11 @@ static __always_inline struct uc_annex *uc_annex_at(__u32 place)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);
 
-	return slot ? (struct uc_annex *)&slot->flow : NULL;
+	if (!slot)
+		return NULL;
+	/* keeps the compiler from adding the offset before it has compared */
+	asm volatile("" : "+r"(slot));
+	return (struct uc_annex *)&slot->flow;
 }
 
 /* Locks the slot of the flow with this key. Returns 0, with nothing locked, if the slot is NULL, or

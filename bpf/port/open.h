@@ -1,48 +1,54 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Opens a flow for a SYN: finds the rule of the port's plan and a place for the flow. Also handles
- * SYN-ACKs. Both are rare and need much stack, so they have a program of their own, uc_open_port,
- * which the port's programs tail-call; the parsed packet is in `pending`.
+ * Finds places for what core/step.h decides of SYNs, SYN-ACKs and, at a strict port, other segments
+ * of unknown flows. They are rare and need much stack, so they have a program of their own,
+ * uc_open_port, which the port's programs tail-call; the parsed packet is in `pending`.
  */
 #ifndef UC_OPEN_H
 #define UC_OPEN_H
 
-#include "again.h"
+#include "../../core/step.h"
+#include "rules.h"
 #include "share.h"
+#include "table.h"
 
-/* Enters a half-open flow. Returns UC_TRANSLATED, or why there is no room; the edit is then none.
- */
+/* Records in the slot which rule has opened the flow. */
+static __always_inline void uc_begin_slot(struct uc_slot *slot, const struct uc_opening *how,
+					  __u8 dscp)
+{
+	slot->generation = how->generation;
+	slot->rule = how->rule;
+	slot->rule_number = how->rule_number;
+	slot->dscp = dscp;
+}
+
+/* Enters a half-open flow. Returns UC_TRANSLATED, or why there is no room. */
 static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_pending *now,
-					       const struct uc_opening *how, struct uc_slot *fresh)
+					       const struct uc_opening *how, struct uc_slot *fresh,
+					       __u8 annexed)
 {
 	struct uc_port_state *state = bpf_map_lookup_elem(&ports, &now->key.ifindex);
-	enum uc_reason reason = UC_NO_POLICY;
+	enum uc_reason reason;
 
-	__u8 annexed = uc_needs_annex(&how->policy, how->share);
-
-	if (state)
-		reason = uc_make_room(skb, now, state, how->flows_max, annexed);
-	if (state && reason == UC_TRANSLATED) {
-		fresh->key = now->key;
-		uc_begin_slot(fresh, how, now->frame.dscp);
-		fresh->number = state->number;
-		fresh->seen = 0;
-		fresh->bits = UC_SLOT_HALF_OPEN;
-		if (annexed) {
-			/* a CPU may have joined an earlier flow at this place while another
-			 * removed it */
-			uc_forget_member(now->place);
-			fresh->bits |= UC_SLOT_ANNEXED;
-			fresh->flow.annex_at = now->annex;
-		}
-		if (!uc_write_in(skb)) {
-			uc_give_back(now);
-			reason = UC_TABLE_FULL;
-		}
-	}
+	if (!state)
+		return UC_NO_POLICY;
+	reason = uc_make_room(skb, now, state, how->flows_max, annexed);
 	if (reason != UC_TRANSLATED)
-		now->edit = uc_edit_none(&now->segment);
-	return reason;
+		return reason;
+	fresh->key = now->key;
+	uc_begin_slot(fresh, how, now->frame.dscp);
+	fresh->number = state->number;
+	fresh->bits = UC_SLOT_HALF_OPEN;
+	if (annexed) {
+		/* a CPU may have joined an earlier flow at this place while another removed it */
+		uc_forget_member(now->place);
+		fresh->bits |= UC_SLOT_ANNEXED;
+		fresh->flow.annex_at = now->annex;
+	}
+	if (uc_write_in(skb))
+		return UC_TRANSLATED;
+	uc_give_back(now);
+	return UC_TABLE_FULL;
 }
 
 /* Notes in the guest's SYN in `pending` whether its port may ask for ECN. */
@@ -54,128 +60,171 @@ static __always_inline void uc_look_at_hooks(struct uc_pending *now)
 		now->segment.blind = !uc_hooks_ask(seen, now->now_ns);
 }
 
-/* Begins a flow with the peer's stored SYN, if there is one, before a SYN of the guest. Returns
- * whether it has begun. */
-static __always_inline __u8 uc_meet_stored(const struct uc_pending *now,
-					   const struct uc_opening *how, struct uc_slot *fresh,
-					   struct uc_annex *annex)
+/* Reads the peer's SYN that is stored for the key in `pending`. If the guest's SYN-ACK may answer it,
+ * its DSCP becomes that of the packet, to select the rule. */
+static __always_inline void uc_read_asked(struct uc_pending *now, struct uc_asked *peers)
 {
 	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
-	struct uc_kept_syn syn;
-	__u8 begun;
 
+	/* another tag: the kernel has reused the element meanwhile */
 	if (!asking || asking->tag != uc_tag(now->hash))
-		return 0;
-	syn = asking->syn;
-	begun = uc_begin_asked(&fresh->flow, annex, &how->policy, &syn, now->now_ns);
-	/* now, since it decides where a SYN is stored */
-	if (begun)
-		fresh->flow.share = how->share;
-	return begun;
+		return;
+	peers->syn = asking->syn;
+	peers->stored = 1;
+	if (now->segment.direction == UC_FROM_GUEST && !uc_is_syn(&now->segment))
+		now->frame.dscp = asking->dscp;
 }
 
-/* Enters the flow if `reason` says that it was opened or adopted, or if it has `begun` before.
- * Returns the reason, or why there is no room. */
-static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct uc_pending *now,
-						   const struct uc_opening *how,
-						   struct uc_slot *fresh, enum uc_reason reason,
-						   __u8 begun)
+/* Stores the peer's SYN in `pending` until the guest answers it, or forgets the one that was stored.
+ * Returns 0 if there is no room. */
+static __always_inline int uc_write_asked(const struct uc_pending *now,
+					  const struct uc_asked *peers, __u8 was_stored)
 {
-	enum uc_reason room;
-
-	if (reason != UC_TRANSLATED && reason != UC_HELD && !(begun && reason == UC_NO_HANDSHAKE))
-		return reason;
-	room = uc_enter(skb, now, how, fresh);
-	if (room == UC_TRANSLATED)
-		return reason;
-	return uc_verdict_of(uc_is_strict(&how->policy), now->segment.direction, room);
-}
-
-/* Stores a peer's SYN of no known flow until the guest answers it. `reason`: of uc_open(). Returns
- * what becomes of the SYN. */
-static __always_inline enum uc_reason uc_ask_guest(struct uc_pending *now, enum uc_reason reason)
-{
-	const struct uc_asking *earlier = bpf_map_lookup_elem(&asked, &now->key);
 	struct uc_asking asking = {.tag = uc_tag(now->hash), .dscp = now->frame.dscp};
 
-	if (reason != UC_TRANSLATED) {
-		bpf_map_delete_elem(&asked, &now->key);
-		return reason;
+	if (peers->stored && now->segment.direction == UC_TO_GUEST && uc_is_syn(&now->segment)) {
+		asking.syn = peers->syn;
+		return !bpf_map_update_elem(&asked, &now->key, &asking, BPF_ANY);
 	}
-	uc_pack_syn(&asking.syn, &now->segment);
-	if (earlier && earlier->tag == asking.tag)
-		uc_add_offers(&asking.syn, &earlier->syn);
-	if (!bpf_map_update_elem(&asked, &now->key, &asking, BPF_ANY))
-		return UC_TRANSLATED;
-	now->edit = uc_edit_none(&now->segment);
-	return UC_TABLE_FULL;
+	if (was_stored && !peers->stored)
+		bpf_map_delete_elem(&asked, &now->key);
+	return 1;
 }
 
-/* Handles a segment of no known flow that is no SYN. The guest's SYN-ACK may answer a stored SYN,
- * which opens the flow; of other segments strict mode adopts the flow. */
-static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct uc_pending *now,
-						   const struct uc_opening *how,
-						   struct uc_slot *fresh, struct uc_annex *annex)
+/* Handles a segment of no known flow. */
+static __always_inline enum uc_reason uc_open_unknown(struct __sk_buff *skb, struct uc_pending *now,
+						      const struct uc_opening *how,
+						      struct uc_scratch *fresh)
 {
-	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
-	enum uc_reason reason = UC_NO_HANDSHAKE;
-	struct uc_kept_syn syn = {};
-	/* another tag: the kernel has reused the element meanwhile */
-	__u8 stored = asking && asking->tag == uc_tag(now->hash) &&
-		      now->segment.direction == UC_FROM_GUEST && now->segment.flags & UC_SYN;
+	struct uc_given given = {.policy = &how->policy, .share = how->share};
+	struct uc_slot *slot = (struct uc_slot *)fresh;
+	enum uc_reason room = UC_TRANSLATED;
+	__u8 was_stored = fresh->peers.stored;
+	struct uc_step step;
 
-	if (stored) {
-		syn = asking->syn;
-		/* the DSCP of the connection's SYN selects its rule */
-		now->frame.dscp = asking->dscp;
+	step = uc_step_unknown(&slot->flow, &fresh->annex, &given, &fresh->peers, &now->segment,
+			       now->now_ns, &now->edit);
+	uc_merge(step.reason, now->now_ns);
+	uc_merge(step.then, now->now_ns);
+	if (!uc_write_asked(now, &fresh->peers, was_stored))
+		room = UC_TABLE_FULL;
+	else if (step.then & UC_STEP_ENTERS)
+		room = uc_enter(skb, now, how, slot, !!(step.then & UC_STEP_ANNEXED));
+	if (room == UC_TRANSLATED)
+		return step.reason;
+	return uc_step_without_room(&how->policy, &now->segment, room, &now->edit);
+}
+
+/* Returns the place of the annex that a known flow would have, if it began again by a rule: the
+ * flow's own place if it needs none, otherwise that of its present annex, otherwise one that is taken
+ * now, which is also in `spare`. UC_NO_PLACE: none is to be had. */
+static __always_inline __u32 uc_next_place_of(struct __sk_buff *skb, struct uc_pending *now,
+					      const struct uc_opening *how, __u32 annex_place,
+					      enum uc_next_annex needs, __u32 *spare)
+{
+	*spare = UC_NO_PLACE;
+	uc_merge(needs, now->now_ns);
+	if (needs == UC_NEXT_NONE)
+		return now->place;
+	if (annex_place != now->place)
+		return annex_place;
+	if (needs == UC_NEXT_NEVER)
+		return UC_NO_PLACE;
+	uc_take_next_annex(skb, how->flows_max);
+	*spare = now->annex;
+	return *spare;
+}
+
+/* Records by which rule the slot's flow has just begun again, and that its annex is at a place; the
+ * flow's own: it has none. Returns the place that it needs no more; UC_NO_PLACE: none. */
+static __always_inline __u32 uc_begin_again(struct uc_slot *slot, const struct uc_pending *now,
+					    const struct uc_opening *how, __u32 annex_place,
+					    __u32 next_place)
+{
+	uc_begin_slot(slot, how, now->frame.dscp);
+	slot->bits &= ~UC_SLOT_ANNEXED;
+	if (next_place != now->place && next_place != UC_NO_PLACE) {
+		slot->bits |= UC_SLOT_ANNEXED;
+		slot->flow.annex_at = next_place;
 	}
-	uc_find_rule(skb);
-	if (stored)
-		reason = uc_open_asked(&fresh->flow, annex, &how->policy, &syn, &now->segment,
-				       now->now_ns, &now->edit);
-	if (reason != UC_NO_HANDSHAKE)
-		bpf_map_delete_elem(&asked, &now->key);
-	else
-		reason = uc_adopt(&fresh->flow, annex, &how->policy, &now->segment, now->now_ns,
-				  &now->edit);
-	return uc_enter_new(skb, now, how, fresh, reason, 0);
+	return annex_place == next_place || annex_place == now->place ? UC_NO_PLACE : annex_place;
+}
+
+/* Handles a SYN or SYN-ACK of a known flow, and sets `reason`. Returns 0 if there is no such flow: it
+ * was removed meanwhile, or was stale, or another CPU is entering it. */
+static __always_inline int uc_open_known(struct __sk_buff *skb, struct uc_pending *now,
+					 const struct uc_opening *how, struct uc_slot *slot,
+					 enum uc_reason *reason)
+{
+	struct uc_given given = {.policy = &how->policy, .share = how->share};
+	__u32 spare, annex_place = uc_annex_place(slot, now->place);
+	__u32 next_place =
+		uc_next_place_of(skb, now, how, annex_place,
+				 uc_step_needs(&slot->flow, &given, &now->segment), &spare);
+	struct uc_annex *annex = uc_annex_at(annex_place), *next = uc_annex_at(next_place);
+	__u8 answer = !uc_is_syn(&now->segment), settled = 0, removed = 0;
+	struct uc_step step;
+
+	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place)) {
+		uc_vacate(spare);
+		return 0;
+	}
+	if (answer)
+		now->facts.cwnd = slot->flow.reno.cwnd;
+	step = uc_step_known(&slot->flow, annex, next, &given, &now->segment, now->now_ns,
+			     &now->edit);
+	uc_merge(step.reason, now->now_ns);
+	uc_merge(step.then, now->now_ns);
+	if (step.then & UC_STEP_STORES)
+		slot->kept_dscp = now->frame.dscp;
+	if (step.then & UC_STEP_BEGINS) {
+		spare = uc_begin_again(slot, now, how, annex_place, next_place);
+		if (answer)
+			slot->seen = 0;
+	}
+	if (step.then & UC_STEP_REMOVES) {
+		if (answer)
+			now->facts.remote = uc_remote_news_of(&slot->flow);
+		removed = uc_remove(slot, now);
+	} else {
+		settled = uc_has_settled(slot);
+	}
+	bpf_spin_unlock(&slot->lock);
+	uc_vacate(spare);
+	if (settled)
+		uc_settle(&now->key.ifindex);
+	/* before another flow can have the place */
+	if (step.then & UC_STEP_BEGINS)
+		uc_forget_member(now->place);
+	if (step.then & UC_STEP_REMOVES)
+		uc_forget(skb, now, removed);
+	*reason = step.reason;
+	return !(step.then & UC_STEP_ANEW);
 }
 
 /* Handles the SYN or SYN-ACK in `pending`, or at a strict port a segment of an unknown flow. */
 static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_opening *how = uc_opening_now();
-	struct uc_scratch *scratch_now = uc_scratch_now();
-	struct uc_slot *fresh = (struct uc_slot *)scratch_now, *slot;
-	__u8 syn = uc_is_syn(&now->segment), begun = 0;
-	enum uc_reason reason;
+	struct uc_scratch *fresh = uc_scratch_now();
+	enum uc_reason reason = UC_TABLE_FULL;
+	struct uc_slot *slot;
 
 	if (!how || !fresh)
-		return UC_TABLE_FULL;
+		return reason;
 	uc_find_pending(skb);
 	slot = bpf_map_lookup_elem(&flows, &now->place);
-	if (!slot && !syn)
-		return uc_open_late(skb, now, how, fresh, &scratch_now->annex);
 	/* the DSCP of the connection's SYN selects its rule */
-	if (slot && !syn)
+	uc_read_asked(now, &fresh->peers);
+	if (slot && !uc_is_syn(&now->segment))
 		now->frame.dscp = slot->kept_dscp;
-	if (syn)
+	if (uc_is_syn(&now->segment))
 		uc_look_at_hooks(now);
 	/* even without a rule an older flow of the same ports must be removed below */
 	uc_find_rule(skb);
-	if (slot && !syn)
-		return uc_open_answered(skb, now, how, slot);
-	if (slot && uc_open_again(skb, now, how, slot, &reason))
+	if (slot && uc_open_known(skb, now, how, slot, &reason))
 		return reason;
-	if (now->segment.direction == UC_FROM_GUEST)
-		begun = uc_meet_stored(now, how, fresh, &scratch_now->annex);
-	reason = uc_open(&fresh->flow, &scratch_now->annex, &how->policy, &now->segment,
-			 now->now_ns, &now->edit);
-	if (now->segment.direction != UC_FROM_GUEST)
-		return uc_ask_guest(now, reason);
-	if (!uc_drops(reason))
-		bpf_map_delete_elem(&asked, &now->key);
-	return uc_enter_new(skb, now, how, fresh, reason, begun);
+	return uc_open_unknown(skb, now, how, fresh);
 }
 
 #endif

@@ -90,7 +90,7 @@ static __u32 anchor(const struct place *place, __u8 which)
 	};
 
 	if (!place->has_flow)
-		return which & 1 ? place->has_asked ? place->asked.seq + 1 : IRS : ISS;
+		return which & 1 ? place->asked.stored ? place->asked.syn.seq + 1 : IRS : ISS;
 	return anchors[which & 7];
 }
 

@@ -27,21 +27,39 @@ impl Default for Core {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaits(u8);
 
+/// A step in a flow's life: what becomes of the segment, and of the flow.
+pub type Step = sys::uc_step;
+/// A peer's SYN that the guest has not answered, if there is one.
+pub type Asked = sys::uc_asked;
+
+impl Step {
+    /// Returns what becomes of the segment.
+    pub fn reason(&self) -> Reason {
+        Reason::from_code(self.reason)
+    }
+
+    /// Returns whether the flow of [`Core::unknown`] is to be entered.
+    pub fn enters(&self) -> bool {
+        self.then & sys::UC_STEP_ENTERS != 0
+    }
+
+    /// Returns whether the flow of [`Core::known`] is to be removed.
+    pub fn removes(&self) -> bool {
+        self.then & sys::UC_STEP_REMOVES != 0
+    }
+
+    /// Returns whether the segment is then to be taken for one of no known flow.
+    pub fn is_anew(&self) -> bool {
+        self.then & sys::UC_STEP_ANEW != 0
+    }
+}
+
 /// Calls a function of a core's table.
 macro_rules! call {
     ($core:expr, $function:ident($($argument:expr),*)) => {{
         let function = $core.0.$function.expect("shim.c fills the table");
         // SAFETY: all pointers are valid for the call, and the C side keeps none of them.
         unsafe { function($($argument),*) }
-    }};
-}
-
-/// As [`call!`], for a function that decides about a segment.
-macro_rules! decide {
-    ($core:expr, $function:ident($($argument:expr),*)) => {{
-        let mut edit = Edit::default();
-        let reason = call!($core, $function($($argument,)* &mut edit));
-        (Reason::from_code(reason), edit)
     }};
 }
 
@@ -72,64 +90,53 @@ impl Core {
             || self.laws().iter().any(|row| row.number == number)
     }
 
-    /// Handles a SYN. `flow` is the flow known for its addresses and ports, or zeroed. Returns
-    /// [`Reason::TRANSLATED`] if the flow is to be translated, [`Reason::NO_HANDSHAKE`] if a known flow
-    /// stays; with any other reason that doesn't drop the segment there is no flow to keep.
-    pub fn open(
+    /// Handles a segment of no known flow (`uc_step_unknown` of `core/step.h`). `flow` is zeroed, and
+    /// to be entered if the step says so; `asked` is the peer's SYN that the guest has not answered,
+    /// before the call and after it.
+    pub fn unknown(
         self,
         flow: &mut Flow,
-        policy: &Policy,
+        given: (&Policy, u8),
+        asked: &mut Asked,
         segment: &Segment,
         now_ns: u64,
-    ) -> (Reason, Edit) {
-        decide!(self, open(flow, policy, segment, now_ns))
+    ) -> (Step, Edit) {
+        let (mut step, mut edit) = (Step::default(), Edit::default());
+        let (policy, share) = given;
+        call!(
+            self,
+            unknown(
+                flow, policy, share, asked, segment, now_ns, &mut edit, &mut step
+            )
+        );
+        (step, edit)
     }
 
-    /// Checks before [`Core::translate`] whether a SYN-ACK of a known flow answers a later SYN than the
-    /// flow's own. Returns [`Reason::NO_HANDSHAKE`]: it doesn't, and the flow goes on.
-    /// [`Reason::TRANSLATED`]: it does, and the flow has started again, as if [`Core::open`] had just
-    /// entered it. Any other: write the edit, remove the flow.
-    pub fn reopen(
+    /// Handles a SYN or SYN-ACK of a known flow (`uc_step_known` of `core/step.h`). `given`: the policy
+    /// of a flow that begins now, and its weight in the windows of a group.
+    pub fn known(
         self,
         flow: &mut Flow,
-        policy: &Policy,
-        answer: &Segment,
+        given: (&Policy, u8),
+        segment: &Segment,
         now_ns: u64,
-    ) -> (Reason, Edit) {
-        decide!(self, reopen(flow, policy, answer, now_ns))
-    }
-
-    /// Opens a flow of the peer at the guest's SYN-ACK, with the peer's SYN as it came; `flow` is zeroed.
-    /// [`Reason::TRANSLATED`]: write the edit, enter the flow. [`Reason::NO_HANDSHAKE`]: the SYN-ACK does
-    /// not answer this SYN. Any other: write the edit; there is no flow.
-    pub fn open_asked(
-        self,
-        flow: &mut Flow,
-        policy: &Policy,
-        syn: &Segment,
-        answer: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        decide!(self, open_asked(flow, policy, syn, answer, now_ns))
+    ) -> (Step, Edit) {
+        let (mut step, mut edit) = (Step::default(), Edit::default());
+        let (policy, share) = given;
+        call!(
+            self,
+            known(flow, policy, share, segment, now_ns, &mut edit, &mut step)
+        );
+        (step, edit)
     }
 
     /// Translates any segment but a SYN of a known flow. Returns [`Reason::TRANSLATED`]: write the
     /// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`],
     /// [`Reason::UNECHOED`]: drop it, keep the flow; any other: write the edit, remove the flow.
     pub fn translate(self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-        decide!(self, translate(flow, segment, now_ns))
-    }
-
-    /// Handles a segment of an unknown flow that is no SYN. Returns [`Reason::HELD`]: by a strict policy
-    /// the flow, zeroed before, is entered. Any other: the flow is not to be kept.
-    pub fn adopt(
-        self,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        decide!(self, adopt(flow, policy, segment, now_ns))
+        let mut edit = Edit::default();
+        let reason = call!(self, translate(flow, segment, now_ns, &mut edit));
+        (Reason::from_code(reason), edit)
     }
 
     /// Returns the law's window in bytes from `snd_una`; 2³¹−1: the law doesn't limit the flow.

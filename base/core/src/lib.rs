@@ -25,7 +25,7 @@ mod sys;
 pub mod watch;
 
 pub use contract::{Annex, Edit, Flow, FlowState, Policy, Segment};
-pub use entry::{Awaits, COMPILED, Core, LIBRARY};
+pub use entry::{Asked, Awaits, COMPILED, Core, LIBRARY, Step};
 pub use law::{Law, LawRow};
 #[cfg(feature = "loaded")]
 pub use loaded::LibraryError;
@@ -109,18 +109,6 @@ pub fn set_sack(segment: &mut Segment, blocks: &[(u32, u32)]) {
     unsafe { sys::uc_shim_set_sack(segment, &sack) };
 }
 
-/// Adds to a SYN that is stored what an earlier one of the same number has offered.
-pub(crate) fn add_offers(syn: &mut Segment, earlier: &Segment) {
-    if syn.seq != earlier.seq {
-        return;
-    }
-    let all = consts::OPT_WSCALE | consts::OPT_SACK | consts::OPT_TIMESTAMPS;
-    if u32::from(syn.options) & consts::OPT_WSCALE == 0 {
-        syn.wscale = earlier.wscale;
-    }
-    syn.options |= earlier.options & all as u8;
-}
-
 /// Returns the edit that changes nothing.
 pub fn no_edit(segment: &Segment) -> Edit {
     Edit {
@@ -171,13 +159,13 @@ pub fn stage_label(flow: &Flow) -> &'static str {
     }
 }
 
-/// Returns whether a segment is a SYN-ACK, for [`Core::reopen`] before [`Core::translate`].
+/// Returns whether a segment is a SYN-ACK, of [`Core::known`].
 pub fn is_answer(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN | ACK
 }
 
-/// Returns whether a segment is a SYN without ACK, for [`Core::open`].
+/// Returns whether a segment is a SYN without ACK, of [`Core::known`] or [`Core::unknown`].
 pub fn is_syn(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN

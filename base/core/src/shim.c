@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 // The core is header-only; these give its entry points (and the tables) a symbol.
-#include "core.h"
+#include "step.h"
 
 #ifndef UC_LAYOUT
 #define UC_LAYOUT 0 // compiled by hand
@@ -14,20 +14,14 @@ struct core_table {
 	// Number uc_core::LAYOUT of the sources; a program with another number must not call the
 	// functions. It stays the first field.
 	__u64 layout;
-	enum uc_reason (*open)(struct uc_whole *flow, const struct uc_policy *policy,
-			       const struct uc_segment *segment, __u64 now_ns,
-			       struct uc_edit *edit);
-	enum uc_reason (*reopen)(struct uc_whole *flow, const struct uc_policy *policy,
-				 const struct uc_segment *answer, __u64 now_ns,
-				 struct uc_edit *edit);
-	enum uc_reason (*open_asked)(struct uc_whole *flow, const struct uc_policy *policy,
-				     const struct uc_segment *syn, const struct uc_segment *answer,
-				     __u64 now_ns, struct uc_edit *edit);
+	void (*unknown)(struct uc_whole *flow, const struct uc_policy *policy, __u8 share,
+			struct uc_asked *asked, const struct uc_segment *segment, __u64 now_ns,
+			struct uc_edit *edit, struct uc_step *step);
+	void (*known)(struct uc_whole *flow, const struct uc_policy *policy, __u8 share,
+		      const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit,
+		      struct uc_step *step);
 	enum uc_reason (*translate)(struct uc_whole *flow, const struct uc_segment *segment,
 				    __u64 now_ns, struct uc_edit *edit);
-	enum uc_reason (*adopt)(struct uc_whole *flow, const struct uc_policy *policy,
-				const struct uc_segment *segment, __u64 now_ns,
-				struct uc_edit *edit);
 	__u32 (*window_bytes)(const struct uc_whole *flow);
 	__u8 (*alpha_q30)(const struct uc_whole *flow, __u32 *alpha_q30);
 	__u8 (*awaits)(struct uc_whole *flow);
@@ -58,42 +52,30 @@ int uc_shim_drops(__u32 reason);
 const char *uc_shim_reason_label(__u32 reason);
 const char *uc_shim_reason_meaning(__u32 reason);
 
-static enum uc_reason table_open(struct uc_whole *flow, const struct uc_policy *policy,
-				 const struct uc_segment *segment, __u64 now_ns,
-				 struct uc_edit *edit)
+static void table_unknown(struct uc_whole *flow, const struct uc_policy *policy, __u8 share,
+			  struct uc_asked *asked, const struct uc_segment *segment, __u64 now_ns,
+			  struct uc_edit *edit, struct uc_step *step)
 {
-	return uc_open(&flow->flow, &flow->annex, policy, segment, now_ns, edit);
+	struct uc_given given = {.policy = policy, .share = share};
+
+	*step = uc_step_unknown(&flow->flow, &flow->annex, &given, asked, segment, now_ns, edit);
 }
 
-static enum uc_reason table_reopen(struct uc_whole *flow, const struct uc_policy *policy,
-				   const struct uc_segment *answer, __u64 now_ns,
-				   struct uc_edit *edit)
+// A flow always has room for an annex here: it is the next one, too.
+static void table_known(struct uc_whole *flow, const struct uc_policy *policy, __u8 share,
+			const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit,
+			struct uc_step *step)
 {
-	return uc_reopen(&flow->flow, &flow->annex, policy, answer, now_ns, edit);
-}
+	struct uc_given given = {.policy = policy, .share = share};
 
-static enum uc_reason table_open_asked(struct uc_whole *flow, const struct uc_policy *policy,
-				       const struct uc_segment *syn,
-				       const struct uc_segment *answer, __u64 now_ns,
-				       struct uc_edit *edit)
-{
-	struct uc_kept_syn kept = {};
-
-	uc_pack_syn(&kept, syn);
-	return uc_open_asked(&flow->flow, &flow->annex, policy, &kept, answer, now_ns, edit);
+	*step = uc_step_known(&flow->flow, &flow->annex, &flow->annex, &given, segment, now_ns,
+			      edit);
 }
 
 static enum uc_reason table_translate(struct uc_whole *flow, const struct uc_segment *segment,
 				      __u64 now_ns, struct uc_edit *edit)
 {
 	return uc_translate(&flow->flow, &flow->annex, segment, now_ns, edit);
-}
-
-static enum uc_reason table_adopt(struct uc_whole *flow, const struct uc_policy *policy,
-				  const struct uc_segment *segment, __u64 now_ns,
-				  struct uc_edit *edit)
-{
-	return uc_adopt(&flow->flow, &flow->annex, policy, segment, now_ns, edit);
 }
 
 static __u32 table_window_bytes(const struct uc_whole *flow)
@@ -128,11 +110,9 @@ static void table_tell_share(struct uc_whole *flow, const struct uc_segment *seg
 
 const struct core_table uc_shim_table = {
 	.layout = UC_LAYOUT,
-	.open = table_open,
-	.reopen = table_reopen,
-	.open_asked = table_open_asked,
+	.unknown = table_unknown,
+	.known = table_known,
 	.translate = table_translate,
-	.adopt = table_adopt,
 	.window_bytes = table_window_bytes,
 	.alpha_q30 = table_alpha_q30,
 	.awaits = table_awaits,

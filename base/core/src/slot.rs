@@ -1,9 +1,8 @@
-//! One slot of a flow table, and what a home does with it around the core: the moves of
-//! `bpf/port/port.bpf.c` without a packet.
+//! One slot of a flow table, and what a platform does with it around the core.
 
 use crate::coupling::{Answer, Report};
 use crate::remote::{self, Remote};
-use crate::{COMPILED, Core, Edit, Flow, Policy, Reason, Segment};
+use crate::{Asked, COMPILED, Core, Edit, Flow, Policy, Reason, Segment, consts};
 
 /// Carries a flow's report to its group and returns the group's answer; without a report, the flow
 /// has ended and leaves. Returns `None` where the flow has no group.
@@ -18,7 +17,7 @@ pub struct Slot {
     share: u8,
     flow: Option<Flow>,
     /// The peer's SYN that the guest has not answered: it opens no flow before that.
-    asked: Option<Segment>,
+    asked: Asked,
     /// Remembered evidence about the ECN behaviour of the flow's remote address.
     remote: Remote,
 }
@@ -36,7 +35,7 @@ impl Slot {
             policy,
             share: 0,
             flow: None,
-            asked: None,
+            asked: Asked::default(),
             remote: Remote::default(),
         }
     }
@@ -62,14 +61,13 @@ impl Slot {
         self.core.alpha_q30(self.flow()?)
     }
 
-    /// Passes a segment to the core, keeps or forgets the flow by the reason, and returns the reason
-    /// with the edit to write. Asks `share` where the segment's window is the group's to give.
+    /// Passes a segment to the core, keeps or forgets the flow as it says, and returns the reason with the
+    /// edit to write. Asks `share` where the segment's window is the group's to give.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
         let before = self.flow().and_then(remote::news);
-        let passed = if crate::is_syn(segment) {
-            self.open(segment, now_ns)
-        } else {
-            self.translate(segment, now_ns, share)
+        let passed = match self.known(segment, now_ns, share) {
+            Some(passed) => passed,
+            None => self.unknown(segment, now_ns),
         };
         if let Some(flow) = &self.flow
             && remote::news(flow) != before
@@ -79,118 +77,58 @@ impl Slot {
         passed
     }
 
-    /// Removes the flow, after which its remote address is remembered.
-    fn forget(&mut self, now_ns: u64) {
-        if let Some(flow) = self.flow.take() {
-            self.remote.remember(&flow, now_ns);
+    /// Handles a segment of the flow; `None` without one.
+    fn known(
+        &mut self,
+        segment: &Segment,
+        now_ns: u64,
+        share: Share<'_>,
+    ) -> Option<(Reason, Edit)> {
+        let policy = self.remote.policy(&self.policy, now_ns);
+        let flow = self.flow.as_mut()?;
+        if u32::from(segment.flags) & (consts::SYN | consts::RST) != consts::SYN {
+            return Some(translate(self.core, flow, segment, now_ns, share));
         }
-    }
-
-    /// Returns the policy of a flow that begins now.
-    fn policy(&self, now_ns: u64) -> Policy {
-        self.remote.policy(&self.policy, now_ns)
-    }
-
-    /// A SYN: enters the flow, if there is to be one; the peer's is stored for the guest's answer.
-    fn open(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-        let policy = self.policy(now_ns);
-        let agreed = |flow: &Flow| u32::from(flow.stage) == crate::consts::TRANSLATING;
-        self.flow
-            .take_if(|flow| agreed(flow) && crate::is_stale(flow, now_ns));
-        let is_peers = u32::from(segment.direction) == crate::consts::TO_GUEST;
-        let was_there = self.flow.is_some();
-        let mut flow = self.flow.take().unwrap_or_default();
-        // the guest's own SYN, behind one of the peer that it has not answered
-        let asked = self.asked.filter(|_| !is_peers && !was_there);
-        let met = asked.is_some_and(|syn| {
-            let begun = self.core.open(&mut flow, &policy, &syn, now_ns);
-            begun.0 == Reason::TRANSLATED
-        });
-        // now, since it decides where a SYN is stored
-        if met {
-            flow.share = self.share;
-        }
-        let (reason, edit) = self.core.open(&mut flow, &policy, segment, now_ns);
-        let earlier = self.asked.take_if(|_| !reason.drops());
-        if reason == Reason::TRANSLATED && is_peers && !was_there {
-            let mut syn = *segment;
-            if let Some(earlier) = earlier {
-                crate::add_offers(&mut syn, &earlier);
-            }
-            self.asked = Some(syn);
-        } else if reason == Reason::TRANSLATED || met && reason == Reason::NO_HANDSHAKE {
-            flow.share = self.share;
-            self.flow = Some(flow);
-        } else if was_there && !reason.forgets() {
-            self.flow = Some(flow);
-        }
-        (reason, edit)
-    }
-
-    /// A SYN-ACK of the guest, of no known flow: enters the flow that the peer's SYN asked for.
-    fn answered(&mut self, answer: &Segment, now_ns: u64) -> (Reason, Edit) {
-        let nothing = (Reason::NO_HANDSHAKE, crate::no_edit(answer));
-        let is_guests = u32::from(answer.direction) == crate::consts::FROM_GUEST;
-        let Some(syn) = self.asked.filter(|_| is_guests && crate::is_answer(answer)) else {
-            return nothing;
-        };
-        let mut flow = Flow::default();
-        let (reason, edit) =
-            self.core
-                .open_asked(&mut flow, &self.policy(now_ns), &syn, answer, now_ns);
-        if reason != Reason::NO_HANDSHAKE {
-            self.asked = None;
-        }
-        if reason == Reason::TRANSLATED {
-            flow.share = self.share;
-            self.flow = Some(flow);
-        }
-        (reason, edit)
-    }
-
-    fn translate(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
-        let policy = self.policy(now_ns);
-        let Some(flow) = &mut self.flow else {
-            return match self.answered(segment, now_ns) {
-                (Reason::NO_HANDSHAKE, _) => self.adopt(segment, now_ns),
-                answered => answered,
-            };
-        };
-        if crate::is_answer(segment) {
-            let (reason, edit) = self.core.reopen(flow, &policy, segment, now_ns);
-            if reason == Reason::TRANSLATED {
-                flow.share = self.share;
-            } else if reason.forgets() || reason.drops() {
-                if reason.forgets() {
-                    self.forget(now_ns);
-                }
-                return (reason, edit);
+        let given = (&policy, self.share);
+        let (step, edit) = self.core.known(flow, given, segment, now_ns);
+        if step.removes() {
+            let flow = self.flow.take()?;
+            if !crate::is_syn(segment) {
+                self.remote.remember(&flow, now_ns);
             }
         }
-        let (reason, mut edit) = self.core.translate(flow, segment, now_ns);
-        if let Some(awaits) = self.core.awaits(flow) {
-            // Also on a closed flow, as in bpf/port/share.h: reporting moves the flow's state.
-            let report = self.core.report(flow, now_ns);
-            let answer = share(Some(&report).filter(|_| !crate::leaves_group(flow)));
-            self.core
-                .tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
-        }
-        if reason.forgets() {
-            self.forget(now_ns);
-        }
-        (reason, edit)
+        (!step.is_anew()).then(|| (step.reason(), edit))
     }
 
-    /// A segment of an unknown flow: a strict policy enters it.
-    fn adopt(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+    /// Handles a segment of no known flow, and enters the flow if there is to be one.
+    fn unknown(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        let policy = self.remote.policy(&self.policy, now_ns);
         let mut flow = Flow::default();
-        let (reason, edit) = self
+        let given = (&policy, self.share);
+        let (step, edit) = self
             .core
-            .adopt(&mut flow, &self.policy(now_ns), segment, now_ns);
-        if reason == Reason::HELD {
-            flow.share = self.share;
+            .unknown(&mut flow, given, &mut self.asked, segment, now_ns);
+        if step.enters() {
             self.flow = Some(flow);
         }
-        (reason, edit)
+        (step.reason(), edit)
     }
+}
+
+/// Translates a segment after the handshake.
+fn translate(
+    core: Core,
+    flow: &mut Flow,
+    segment: &Segment,
+    now_ns: u64,
+    share: Share<'_>,
+) -> (Reason, Edit) {
+    let (reason, mut edit) = core.translate(flow, segment, now_ns);
+    if let Some(awaits) = core.awaits(flow) {
+        // Also on a closed flow, as in bpf/port/share.h: reporting moves the flow's state.
+        let report = core.report(flow, now_ns);
+        let answer = share(Some(&report).filter(|_| !crate::leaves_group(flow)));
+        core.tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
+    }
+    (reason, edit)
 }

@@ -11,6 +11,7 @@ mod model;
 mod naive;
 mod peers;
 mod sender;
+mod steps;
 mod swift;
 mod watch;
 mod window;

@@ -393,7 +393,7 @@ fn handshake(guest_opens: bool, syn: u8, answer: u8, policy: &Policy) -> (Flow, 
         direction: there,
         ..Segment::default()
     };
-    let (reason, edit) = uc_core::COMPILED.open(&mut flow, policy, &first, 1_000);
+    let (reason, edit) = crate::steps::open(&mut flow, policy, &first, 1_000);
     if reason != Reason::TRANSLATED {
         return (flow, [edit.flags, 0], reason);
     }

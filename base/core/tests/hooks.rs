@@ -178,7 +178,7 @@ fn syn() -> Segment {
 /// Returns a flow that the guest opened, after its handshake.
 fn open_flow(law: u32) -> Flow {
     let (mut flow, policy) = (Flow::default(), policy(law));
-    let (reason, edit) = uc_core::COMPILED.open(&mut flow, &policy, &syn(), BEGIN);
+    let (reason, edit) = crate::steps::open(&mut flow, &policy, &syn(), BEGIN);
     assert_eq!(reason, Reason::TRANSLATED);
     assert_ne!(u32::from(edit.flags) & consts::ECE, 0);
     let answer = Segment {
@@ -197,15 +197,13 @@ fn half_blind_port_opens_no_flow_whose_law_wants_ecn_and_leaves_the_syn_as_it_is
     for law in [consts::LAW_ECN, consts::LAW_DCTCP, consts::LAW_COUPLED] {
         let mut flow = Flow::default();
         let syn = blind(syn());
-        let (reason, edit) = uc_core::COMPILED.open(&mut flow, &policy(law), &syn, BEGIN);
+        let (reason, edit) = crate::steps::open(&mut flow, &policy(law), &syn, BEGIN);
         assert_eq!((reason, edit), (Reason::HALF_BLIND, uc_core::no_edit(&syn)));
     }
     let mut flow = Flow::default();
     let delay = policy(consts::LAW_DELAY);
     assert_eq!(
-        uc_core::COMPILED
-            .open(&mut flow, &delay, &blind(syn()), BEGIN)
-            .0,
+        crate::steps::open(&mut flow, &delay, &blind(syn()), BEGIN).0,
         Reason::TRANSLATED
     );
     // into a live flow: passes, and the flow goes on
@@ -214,7 +212,7 @@ fn half_blind_port_opens_no_flow_whose_law_wants_ecn_and_leaves_the_syn_as_it_is
         seq: 77_000,
         ..syn()
     });
-    let (reason, edit) = uc_core::COMPILED.open(&mut flow, &policy(consts::LAW_ECN), &again, BEGIN);
+    let (reason, edit) = crate::steps::open(&mut flow, &policy(consts::LAW_ECN), &again, BEGIN);
     assert_eq!(
         (reason, edit),
         (Reason::NO_HANDSHAKE, uc_core::no_edit(&again))
@@ -224,7 +222,7 @@ fn half_blind_port_opens_no_flow_whose_law_wants_ecn_and_leaves_the_syn_as_it_is
 #[test]
 fn guest_that_goes_on_after_an_unseen_syn_ack_shows_that_it_was_missed() {
     let mut flow = Flow::default();
-    uc_core::COMPILED.open(&mut flow, &policy(consts::LAW_ECN), &syn(), BEGIN);
+    crate::steps::open(&mut flow, &policy(consts::LAW_ECN), &syn(), BEGIN);
     assert!(is_missed(&flow, &segment(consts::FROM_GUEST, consts::ACK)));
     let elsewhere = Segment {
         seq: 1002,

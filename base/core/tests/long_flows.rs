@@ -22,7 +22,7 @@ fn flow(profile: u32) -> Flow {
         ..Segment::default()
     };
     assert_eq!(
-        uc_core::COMPILED.open(&mut flow, &policy, &syn, 1).0,
+        crate::steps::open(&mut flow, &policy, &syn, 1).0,
         Reason::TRANSLATED
     );
     let answer = Segment {

@@ -1,6 +1,6 @@
 //! A SYN into a live flow opens a new connection only when it is answered.
 
-use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
+use uc_core::{Asked, COMPILED, Edit, Flow, Policy, Reason, Segment, consts};
 
 const SYN: u8 = consts::SYN as u8;
 const ACK: u8 = consts::ACK as u8;
@@ -40,18 +40,10 @@ impl Host {
 
     fn pass(&mut self, segment: &Segment) -> (Reason, Edit) {
         self.now_ns += 1_000_000;
-        if uc_core::is_syn(segment) {
-            return uc_core::COMPILED.open(&mut self.flow, &self.policy, segment, self.now_ns);
+        if uc_core::is_syn(segment) || uc_core::is_answer(segment) {
+            return crate::steps::open(&mut self.flow, &self.policy, segment, self.now_ns);
         }
-        if uc_core::is_answer(segment) {
-            let (flow, policy) = (&mut self.flow, &self.policy);
-            let (reason, edit) = uc_core::COMPILED.reopen(flow, policy, segment, self.now_ns);
-            if reason.forgets() {
-                *flow = Flow::default();
-                return (reason, edit);
-            }
-        }
-        uc_core::COMPILED.translate(&mut self.flow, segment, self.now_ns)
+        COMPILED.translate(&mut self.flow, segment, self.now_ns)
     }
 
     /// A guest that has connected to a peer, which has answered.
@@ -181,16 +173,26 @@ fn a_flow_opened_at_the_guests_answer_is_the_one_opened_at_the_peers_syn() {
     let (syn, answer) = (syn_to_guest(IRS), answer_from_guest(ISS, IRS));
     let (mut early, mut late) = (Flow::default(), Flow::default());
     assert_eq!(
-        uc_core::COMPILED.open(&mut early, &policy, &syn, 1_000).0,
+        crate::steps::open(&mut early, &policy, &syn, 1_000).0,
         Reason::TRANSLATED
     );
-    let expected = uc_core::COMPILED.translate(&mut early, &answer, 2_000);
-    let got = uc_core::COMPILED.open_asked(&mut late, &policy, &syn, &answer, 2_000);
-    assert_eq!((got, late), (expected, early));
-    let other = answer_from_guest(ISS, IRS + 1);
-    let mut none = Flow::default();
-    let refused = uc_core::COMPILED.open_asked(&mut none, &policy, &syn, &other, 2_000);
-    assert_eq!((refused.0, none), (Reason::NO_HANDSHAKE, Flow::default()));
+    let expected = COMPILED.translate(&mut early, &answer, 2_000);
+    let mut asked = Asked::default();
+    let mut unknown = |flow: &mut Flow, segment: &Segment| {
+        let given = (&policy, 0);
+        let (step, edit) = COMPILED.unknown(flow, given, &mut asked, segment, 2_000);
+        ((step.reason(), edit), step.enters())
+    };
+    let ((reason, _), enters) = unknown(&mut Flow::default(), &syn);
+    assert_eq!(
+        (reason, enters),
+        (Reason::TRANSLATED, false),
+        "it is stored"
+    );
+    let (refused, enters) = unknown(&mut Flow::default(), &answer_from_guest(ISS, IRS + 1));
+    assert_eq!((refused.0, enters), (Reason::NO_HANDSHAKE, false));
+    let (got, enters) = unknown(&mut late, &answer);
+    assert_eq!((got, late, enters), (expected, early, true));
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Guest {
             nxt: ISS.wrapping_add(1),
             news: 0,
         };
-        let (reason, _) = uc_core::COMPILED.open(&mut guest.flow, &policy, &syn, guest.now_ns);
+        let (reason, _) = crate::steps::open(&mut guest.flow, &policy, &syn, guest.now_ns);
         assert_eq!(reason, Reason::TRANSLATED);
         let syn_ack = Segment {
             seq: IRS,

@@ -6,7 +6,7 @@
  */
 #include <linux/types.h>
 
-#include "core.h"
+#include "step.h"
 #include "coupling.h"
 #include "watch.h"
 
@@ -43,9 +43,12 @@ COUNTED void *memcpy(void *to, const void *from, unsigned long bytes)
 SHARED enum uc_reason open_flow(struct uc_whole *whole, const struct uc_policy *policy,
 				const struct uc_segment *segment, __u64 now_ns)
 {
+	struct uc_given given = {.policy = policy};
+	struct uc_asked asked = {};
 	struct uc_edit edit;
 
-	return uc_open(&whole->flow, &whole->annex, policy, segment, now_ns, &edit);
+	return uc_step_unknown(&whole->flow, &whole->annex, &given, &asked, segment, now_ns, &edit)
+		.reason;
 }
 
 SHARED enum uc_reason translate(struct uc_whole *whole, const struct uc_segment *segment,
