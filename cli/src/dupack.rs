@@ -1,20 +1,17 @@
 //! `uc dupack`: this host sends guests duplicate ACKs when their last segments are lost.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::RecvTimeoutError;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use uc_hold::dupack::{CAVEAT, Counts, PortSetup, Running, Setup, Status};
+use uc_hold::Running;
+use uc_hold::dupack::{CAVEAT, Counts, PortSetup, Sender, Setup, Status};
 use uc_port::interface_index;
 
-use crate::tasks::tasks_on_stdin;
+use crate::tasks::follow;
 use uc_program::cancel_on_signal;
-
-/// Interval at which the process tries again to send at ports that were refused.
-const AGAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// Send guests duplicate ACKs when a flow of theirs has gone silent with data in flight, so that they
 /// retransmit in about a round trip instead of waiting for their timers (200 ms or more).
@@ -61,14 +58,14 @@ impl Dupack {
         let stop = cancel_on_signal()?;
         let stops = || stop.load(Ordering::Relaxed);
         if self.settings_on_stdin {
-            return follow(stops);
+            return follow::<Sender>(stops, BTreeMap::new);
         }
-        let running = Running::start(self.setup()?)?;
-        if let Some(error) = running.take_refusal() {
+        let mut running = Running::<Sender>::start(self.setup()?, BTreeMap::new)?;
+        if let Some(error) = running.worker().take_refusal() {
             return Err(error.into());
         }
         if self.json {
-            print(running.status().done.total(), true)?;
+            print(running.worker().status(None).done.total(), true)?;
         } else {
             outln!(
                 "{}: duplicate ACKs to flows that are silent for {} ms and longer than their path explains",
@@ -79,9 +76,9 @@ impl Dupack {
         }
         uc_program::out::flush();
         while !stops() {
-            thread::sleep(running.walk()?);
+            running.step()?;
         }
-        print(running.status().done.total(), self.json)?;
+        print(running.worker().status(None).done.total(), self.json)?;
         Ok(true)
     }
 
@@ -99,28 +96,6 @@ impl Dupack {
         }
         Ok(setup)
     }
-}
-
-/// Sends duplicate ACKs by the newest line of standard input, until it ends or `stops` returns true.
-fn follow(stops: impl Fn() -> bool) -> Result<bool> {
-    let setups = tasks_on_stdin();
-    let Ok(first) = setups.recv() else {
-        return Ok(true);
-    };
-    let running = Running::start(first?)?;
-    let mut tried = Instant::now();
-    while !stops() {
-        match setups.recv_timeout(running.walk()?) {
-            Ok(setup) => running.change(setup?),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if tried.elapsed() >= AGAIN_EVERY {
-            tried = Instant::now();
-            running.try_again();
-        }
-    }
-    Ok(true)
 }
 
 fn in_words(counts: Counts) -> String {

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
-use uc_hold::{CAVEAT, Counts, Holder, Running};
-use uc_hold_core::{Buffer, Settings};
+use uc_hold::{CAVEAT, Counts, Holder, PortSetup, Work};
+use uc_hold_core::Settings;
+use uc_port::interface_index;
 use uc_words::Bytes;
 
-use crate::tasks::tasks_on_stdin;
+use crate::tasks::follow;
 use uc_program::cancel_on_signal;
-
-/// Nanoseconds of a millisecond.
-const MS: u64 = 1_000_000;
 
 /// Hold packets of guests' connections in this process: spread ACKs over a round trip (--pace), or keep the
 /// guests' data and retransmit it after a timeout that fits the path (--buffer).
@@ -60,10 +58,10 @@ impl Hold {
     pub fn execute(self) -> Result<bool> {
         let stop = cancel_on_signal()?;
         if self.settings_on_stdin {
-            return follow(|| stop.load(Ordering::Relaxed));
+            return follow::<Holder>(|| stop.load(Ordering::Relaxed), reserved);
         }
         self.check_others()?;
-        let mut holder = Holder::start(&self.ports, self.settings())?;
+        let mut holder = Holder::start(&self.setups()?)?;
         if self.json {
             print(holder.counts()?, true)?;
         } else {
@@ -76,24 +74,31 @@ impl Hold {
         uc_program::out::flush();
         let mut ended = Ok(());
         while ended.is_ok() && !stop.load(Ordering::Relaxed) {
-            ended = holder.step();
+            ended = holder.step().map(drop);
         }
         // Held packets are released also after an error.
-        let counts = holder.finish()?;
+        holder.finish()?;
         ended?;
-        print(counts, self.json)?;
+        print(holder.counts()?, self.json)?;
         Ok(true)
     }
 
-    fn settings(&self) -> Settings {
-        let buffer = Buffer {
-            least_timeout_ns: self.rto_min * MS,
+    /// Returns the settings of each port.
+    fn setups(&self) -> Result<Vec<PortSetup>> {
+        let rto_min = self.buffer.then(|| Duration::from_millis(self.rto_min));
+        let memory_bytes = u64::from(self.memory.0);
+        let setup = |name: String| {
+            let ifindex = interface_index(&name)?;
+            Ok(PortSetup::new(
+                &name,
+                ifindex,
+                self.pace,
+                rto_min,
+                memory_bytes,
+            ))
         };
-        Settings {
-            pace: self.pace,
-            buffer: self.buffer.then_some(buffer),
-            bytes_max: self.memory.0 as usize,
-        }
+        let ports = crate::ports::distinct(self.ports.clone());
+        ports.into_iter().map(setup).collect()
     }
 
     /// Refuses a port at which another command works that excludes this one.
@@ -139,27 +144,6 @@ fn reserved() -> BTreeMap<String, String> {
         reserved.extend(ports.map(|port| (port.name, why.clone())));
     }
     reserved
-}
-
-/// Holds packets by the newest line of standard input, until it ends or `stops` returns true.
-fn follow(stops: impl Fn() -> bool) -> Result<bool> {
-    let setups = tasks_on_stdin();
-    let Ok(first) = setups.recv() else {
-        return Ok(true);
-    };
-    let mut running = Running::start(first?, reserved)?;
-    let mut ended = Ok(());
-    while ended.is_ok() && !stops() {
-        ended = match setups.try_recv() {
-            Ok(Ok(setup)) => running.change(setup).map_err(Into::into),
-            Ok(Err(error)) => Err(error),
-            Err(TryRecvError::Empty) => running.step().map_err(Into::into),
-            Err(TryRecvError::Disconnected) => break,
-        };
-    }
-    // Held packets are released also after an error.
-    running.finish()?;
-    ended.map(|()| true)
 }
 
 fn print(counts: Counts, json: bool) -> Result<()> {

@@ -10,16 +10,14 @@
 //! - `wire`: the socket at a port: sends frames, and learns guests' Ethernet addresses.
 //! - `setup`: at which ports, and when.
 //! - `sender`: walks through the flow table at intervals.
-//! - `status`, `running`: the one process in a network namespace, and what it answers.
+//! - `status`: what the one process in a network namespace answers.
 
 mod frame;
-mod running;
 mod sender;
 mod setup;
 mod status;
 mod wire;
 
-pub use running::Running;
 pub use sender::Sender;
 pub use setup::{PortSetup, Setup};
 pub use status::{Counts, Done, Status};

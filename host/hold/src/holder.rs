@@ -7,6 +7,7 @@
 //! retransmit them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +15,6 @@ use std::time::Duration;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use uc_hold_core::Settings;
 use uc_port::{Source, now_ns};
 
 use crate::counts::Counts;
@@ -24,7 +24,9 @@ use crate::laws::Laws;
 use crate::port::Port;
 use crate::programs::Programs;
 use crate::round_robin::take_of_each;
-use crate::status::{HeldFlow, Key};
+use crate::setup::PortSetup;
+use crate::status::{Done, HeldFlow, Key};
+use crate::work::Work;
 
 /// Interval of the heartbeat, and the time for which one heartbeat is valid.
 const BEAT_NS: u64 = 10_000_000;
@@ -36,6 +38,8 @@ const CHECK_NS: u64 = 1_000_000_000;
 /// Nice value of the process: before all ordinary ones, but not before the kernel's packet threads on
 /// their processor for long, as a real-time priority would be.
 const NICE: i32 = -20;
+/// Counters of the process, not of a port.
+const OF_PROCESS: [&str; 3] = ["passed", "syns_passed", "stalls"];
 
 /// A port, and the ring from which it takes packets.
 #[derive(Debug)]
@@ -63,22 +67,16 @@ impl Holder {
     ///
     /// # Errors
     /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
-    pub fn start(names: &[String], settings: Settings) -> Result<Self, HoldError> {
+    pub fn start(ports: &[PortSetup]) -> Result<Self, HoldError> {
         let mut holder = Self::new(Source::Pins)?;
-        for (at, name) in names.iter().enumerate() {
-            if !names[..at].contains(name) {
-                holder.add(name, settings)?;
-            }
+        for port in ports {
+            holder.add(port)?;
         }
         holder.beat()?;
         Ok(holder)
     }
 
-    /// Loads the programs, which are at no port yet. The ports' own programs are those of `source`.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn new(source: Source) -> Result<Self, HoldError> {
+    fn new(source: Source) -> Result<Self, HoldError> {
         let programs = Rc::new(Programs::load()?);
         be_prompt();
         let now = now_ns();
@@ -91,23 +89,6 @@ impl Holder {
             checked_ns: now,
             counts: Counts::default(),
         })
-    }
-
-    /// Takes a port of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
-    pub fn add(&mut self, name: &str, settings: Settings) -> Result<(), HoldError> {
-        let laws = settings.buffer.map(|_| self.laws()).transpose()?;
-        let port = Port::open(&self.programs, laws.as_ref(), name, settings)?;
-        let ifindex = port.ifindex();
-        let served = serve(port)?;
-        if let Err(error) = served.port.borrow_mut().attach() {
-            self.programs.forget_port(ifindex);
-            return Err(error);
-        }
-        self.ports.push(served);
-        Ok(())
     }
 
     /// Returns the laws of the ports, as they are now.
@@ -125,7 +106,7 @@ impl Holder {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn remove(&mut self, ifindex: u32) -> Result<(), HoldError> {
+    fn remove(&mut self, ifindex: u32) -> Result<(), HoldError> {
         let is_it = |served: &Served| served.port.borrow().ifindex() == ifindex;
         let Some(at) = self.ports.iter().position(is_it) else {
             return Ok(());
@@ -139,45 +120,11 @@ impl Holder {
         Ok(())
     }
 
-    /// Waits for packets, at most until the next heartbeat, and does all that is due.
-    ///
-    /// # Errors
-    /// The process cannot go on: [`HoldError::Behind`], [`HoldError::NoPorts`], or the kernel's refusal.
-    /// [`Holder::finish`] then still releases what is held.
-    pub fn step(&mut self) -> Result<(), HoldError> {
-        let mut now = now_ns();
-        if now >= self.beat_ns + ALIVE_NS {
-            // Packets have passed meanwhile. Those that wait are older, so they leave now.
-            self.counts.stalls += 1;
-            self.release()?;
-            now = now_ns();
-        }
-        if now >= self.beat_ns + BEAT_NS {
-            self.beat()?;
-            for Served { port, .. } in &self.ports {
-                port.borrow_mut().sweep(now);
-            }
-        }
-        let is_more = self.take()?;
-        if now >= self.checked_ns + CHECK_NS {
-            self.check()?;
-            self.checked_ns = now;
-        }
-        if is_more {
-            return Ok(());
-        }
-        let due = self.ports.iter();
-        let due = due.filter_map(|served| served.port.borrow().next_at());
-        let next = due.min().unwrap_or(u64::MAX).min(self.beat_ns + BEAT_NS);
-        self.wait(next.saturating_sub(now_ns()));
-        Ok(())
-    }
-
     /// Renews the heartbeat: until it is old, packets are handed over.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn beat(&mut self) -> Result<(), HoldError> {
+    fn beat(&mut self) -> Result<(), HoldError> {
         self.programs.be_alive(ALIVE_NS)?;
         self.beat_ns = now_ns();
         Ok(())
@@ -258,12 +205,12 @@ impl Holder {
     }
 
     /// Returns what was done at a port since the process has it; `None`: it has not.
-    pub fn counts_at(&self, ifindex: u32) -> Option<Counts> {
+    fn counts_at(&self, ifindex: u32) -> Option<Counts> {
         self.port(ifindex).map(|port| port.borrow().counts())
     }
 
     /// Returns what is held of a flow; `None`: its packets pass.
-    pub fn held(&self, (ifindex, guest, remote): Key) -> Option<HeldFlow> {
+    fn held(&self, (ifindex, guest, remote): Key) -> Option<HeldFlow> {
         let port = self.port(ifindex)?.borrow();
         port.held(&Flow::of(ifindex, guest, remote))
     }
@@ -272,19 +219,106 @@ impl Holder {
         let mut ports = self.ports.iter().map(|served| &*served.port);
         ports.find(|port| port.borrow().ifindex() == ifindex)
     }
+}
 
-    /// Makes packets pass from now on, sends all waiting ACKs in order, and detaches the programs. Returns
-    /// what was done since the start.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn finish(self) -> Result<Counts, HoldError> {
+impl Work for Holder {
+    type Port = PortSetup;
+
+    fn open(source: Source) -> Result<Self, HoldError> {
+        let mut holder = Self::new(source)?;
+        holder.beat()?;
+        Ok(holder)
+    }
+
+    fn has(&self, ifindex: u32) -> bool {
+        self.port(ifindex).is_some()
+    }
+
+    fn add(&mut self, port: &PortSetup) -> Result<(), HoldError> {
+        let settings = port.settings();
+        let laws = settings.buffer.map(|_| self.laws()).transpose()?;
+        let port = Port::open(&self.programs, laws.as_ref(), &port.name, settings)?;
+        let ifindex = port.ifindex();
+        let served = serve(port)?;
+        if let Err(error) = served.port.borrow_mut().attach() {
+            self.programs.forget_port(ifindex);
+            return Err(error);
+        }
+        self.ports.push(served);
+        Ok(())
+    }
+
+    /// If packets are held by other settings, what is held is released, and only connections that begin from then
+    /// on are held.
+    fn change(&mut self, before: &PortSetup, now: Option<&PortSetup>) -> Result<(), HoldError> {
+        match now.is_some_and(|now| now.holds_as(before)) {
+            true => Ok(()),
+            false => self.remove(before.ifindex),
+        }
+    }
+
+    /// Waits for packets, at most until the next heartbeat, and does all that is due.
+    fn step(&mut self) -> Result<Duration, HoldError> {
+        let mut now = now_ns();
+        if now >= self.beat_ns + ALIVE_NS {
+            // Packets have passed meanwhile. Those that wait are older, so they leave now.
+            self.counts.stalls += 1;
+            self.release()?;
+            now = now_ns();
+        }
+        if now >= self.beat_ns + BEAT_NS {
+            self.beat()?;
+            for Served { port, .. } in &self.ports {
+                port.borrow_mut().sweep(now);
+            }
+        }
+        let is_more = self.take()?;
+        if now >= self.checked_ns + CHECK_NS {
+            self.check()?;
+            self.checked_ns = now;
+        }
+        if is_more {
+            return Ok(Duration::ZERO);
+        }
+        let due = self.ports.iter();
+        let due = due.filter_map(|served| served.port.borrow().next_at());
+        let next = due.min().unwrap_or(u64::MAX).min(self.beat_ns + BEAT_NS);
+        self.wait(next.saturating_sub(now_ns()));
+        Ok(Duration::ZERO)
+    }
+
+    fn done(
+        &self,
+        ports: &[PortSetup],
+        refused: BTreeMap<String, String>,
+        flow: Option<Key>,
+    ) -> Done {
+        let counts = ports.iter().filter_map(|port| {
+            let counts = self.counts_at(port.ifindex)?;
+            let of_port = counts
+                .named()
+                .filter(|(name, _)| !OF_PROCESS.contains(name));
+            let of_port = of_port.map(|(name, count)| (name.to_owned(), count));
+            Some((port.name.clone(), of_port.collect()))
+        });
+        // A counter that can't be read is shown as 0.
+        let all = self.counts().unwrap_or_default();
+        Done {
+            refused,
+            counts: counts.collect(),
+            passed: all.passed,
+            stalls: all.stalls,
+            flow: flow.and_then(|flow| self.held(flow)),
+        }
+    }
+
+    /// Makes packets pass from now on, and sends all waiting ACKs in order.
+    fn finish(&mut self) -> Result<(), HoldError> {
         self.programs.be_alive(0)?;
         self.release()?;
         // A program on another CPU may have read the old state just before.
         std::thread::sleep(Duration::from_millis(1));
-        self.release()?;
-        self.counts()
+        self.release()
     }
 }
 

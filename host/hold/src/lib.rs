@@ -13,8 +13,9 @@
 //! - `programs`, `table`, `wire`: the programs in the kernel; the flows of which they hand packets over; the
 //!   packet sockets.
 //! - `frame`, `edit`, `held_segment`: a packet in memory; what is made of it; one segment of it.
-//! - `port`, `round_robin`, [`holder`]: one port; each in its turn; the process with all of them.
-//! - [`setup`], [`status`], [`running`]: what an agent tells the process; what it answers; one whose ports change.
+//! - `port`, `round_robin`, `holder`: one port; each in its turn; all ports together.
+//! - `setup`, `status`: what an agent tells the process; what it answers.
+//! - `work`, `running`: ports that may change, for either function; the process that an agent runs.
 
 mod counts;
 pub mod dupack;
@@ -23,27 +24,29 @@ mod error;
 mod flow;
 mod frame;
 mod held_segment;
-pub mod holder;
+mod holder;
 mod laws;
 mod newest_segment;
 mod port;
 mod programs;
 mod round_robin;
-pub mod running;
+mod running;
 #[cfg(test)]
 mod samples;
-pub mod setup;
-pub mod status;
+mod setup;
+mod status;
 mod table;
 mod wire;
+mod work;
 
 pub use counts::Counts;
 pub use error::HoldError;
 pub use holder::Holder;
 pub use running::Running;
 pub use setup::{PortSetup, Setup};
-pub use status::{Done, HeldFlow, Status};
-pub use uc_hold_core::{Buffer, Settings};
+pub use status::{Done, HeldFlow, Key, Status};
+pub use uc_service::Ports;
+pub use work::{Reserved, Work, Worker};
 
 /// Caution that `uc hold` prints at its start, in one line.
 pub const CAVEAT: &str = "packets of held connections go through this process, which takes processor time; on a \

@@ -1,176 +1,99 @@
-//! The agent's process: it holds packets of ports as its newest setup says, and answers those who ask for its
-//! status.
+//! The one process that does a kind of [`Work`] in a network namespace: it works as its newest setup says, and
+//! answers those who ask for its status.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 use uc_port::Source;
-use uc_service::Served;
+use uc_service::{PortTask, Ports, Served, Status};
 
 use crate::error::HoldError;
-use crate::holder::Holder;
-use crate::setup::{PortSetup, Setup};
-use crate::status::{Done, Key, Status};
+use crate::status::Key;
+use crate::work::{Reserved, Work, Worker};
 
-/// Interval at which the process tries again to hold packets of ports that are refused.
-const AGAIN_EVERY: Duration = Duration::from_secs(1);
-/// Counters of the process, not of a port.
-const OF_PROCESS: [&str; 3] = ["passed", "syns_passed", "stalls"];
+/// Longest time for which a step waits, so that the caller can look for a new setup and for its end.
+const WAIT_MOST: Duration = Duration::from_millis(50);
 
-/// Asks the process for its status, and what is held of a flow. The thread that asks waits for the answer.
-type Question = (Option<Key>, Sender<Status>);
+/// What a process answers.
+type Answer<W> = Status<Ports<<W as Work>::Port>, <<W as Work>::Port as PortTask>::Done>;
 
-/// A holder whose ports may change, and that others can ask for its status. Dropping it detaches its programs.
+/// Asks the process for its status, and what was done for a flow. The thread that asks waits for the answer.
+type Question<W> = (Option<Key>, Sender<Answer<W>>);
+
+/// A worker that others can ask for its status. Dropping it leaves nothing behind.
 #[derive(Debug)]
-pub struct Running {
-    holder: Holder,
-    setup: Setup,
-    /// Ports of the setup whose packets are not held, by index.
-    refused: BTreeMap<u32, HoldError>,
-    tried: Instant,
-    reserved: fn() -> BTreeMap<String, String>,
+pub struct Running<W: Work> {
+    worker: Worker<W>,
     // Dropped before the thread that asks: it ends, since nobody would answer.
-    questions: Receiver<Question>,
+    questions: Receiver<Question<W>>,
     _status: Served,
 }
 
-impl Running {
-    /// Takes the network namespace's place, and begins. Ports whose packets can't be held are refused, and do
-    /// not affect others. `reserved` returns the ports where other processes work, each with the reason why
-    /// nothing can be held there.
+impl<W: Work> Running<W>
+where
+    W::Port: Send + 'static,
+    <W::Port as PortTask>::Done: Default + Send + 'static,
+{
+    /// Takes the network namespace's place, and begins. Ports at which it can't work are refused, and do not
+    /// affect others.
     ///
     /// # Errors
     /// [`HoldError::Service`]: another process has the place; or the kernel's refusal.
-    pub fn start(
-        setup: Setup,
-        reserved: fn() -> BTreeMap<String, String>,
-    ) -> Result<Self, HoldError> {
-        let place = Status::take_place()?;
-        let holder = Holder::new(Source::Pins)?;
-        let (asks, questions) = mpsc::channel::<Question>();
-        let status = Status::serve(place, move |flow| {
+    pub fn start(setup: Ports<W::Port>, reserved: Reserved) -> Result<Self, HoldError> {
+        let place = Answer::<W>::take_place()?;
+        let worker = Worker::new(Source::Pins, reserved)?;
+        let (asks, questions) = mpsc::channel::<Question<W>>();
+        let status = Answer::<W>::serve(place, move |flow| {
             let (reply, answer) = mpsc::channel();
             let asked = asks.send((flow, reply));
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             let answer = asked.ok().and_then(|()| answer.recv().ok());
             answer.unwrap_or_default()
         })?;
         let mut running = Self {
-            holder,
-            setup: Setup::default(),
-            refused: BTreeMap::new(),
-            tried: Instant::now(),
-            reserved,
+            worker,
             questions,
             _status: status,
         };
-        running.holder.beat()?;
-        running.change(setup)?;
+        running.worker.change(setup)?;
         Ok(running)
     }
 
-    /// Holds packets as this setup says, from now on. At ports that stay as they were nothing changes. At others
-    /// what is held is released, and connections that begin from now on are held as the setup says.
+    /// Works as this setup says, from now on. Ports that stay notice nothing.
     ///
     /// # Errors
-    /// The kernel's refusal to hand over what is held.
-    pub fn change(&mut self, setup: Setup) -> Result<(), HoldError> {
-        let stays = |old: &PortSetup| setup.ports.iter().any(|new| new.holds_as(old));
-        let others = self.setup.ports.iter().filter(|old| !stays(old));
-        let others: Vec<u32> = others.map(|old| old.ifindex).collect();
-        for ifindex in others {
-            self.holder.remove(ifindex)?;
-            self.tend()?;
-        }
-        self.setup = setup;
-        self.open()
+    /// The process cannot go on.
+    pub fn change(&mut self, setup: Ports<W::Port>) -> Result<(), HoldError> {
+        self.worker.change(setup)
     }
 
-    /// Takes the ports of the setup that are not held yet, and notes why some can't be.
-    fn open(&mut self) -> Result<(), HoldError> {
-        self.tried = Instant::now();
-        self.refused.clear();
-        let closed = |port: &&PortSetup| self.holder.counts_at(port.ifindex).is_none();
-        let closed: Vec<PortSetup> = self.setup.ports.iter().filter(closed).cloned().collect();
-        if closed.is_empty() {
-            return Ok(());
+    /// Does all that is due, answers questions, and waits until more is due, for 50 ms at most.
+    ///
+    /// # Errors
+    /// The process cannot go on. [`Running::finish`] then still ends in order.
+    pub fn step(&mut self) -> Result<(), HoldError> {
+        let pause = self.worker.step()?.min(WAIT_MOST);
+        let mut question = self.questions.recv_timeout(pause);
+        while let Ok((flow, reply)) = question {
+            let _gone = reply.send(self.worker.status(flow));
+            question = self.questions.recv_timeout(Duration::ZERO);
         }
-        let reserved = (self.reserved)();
-        for port in closed {
-            let taken = match reserved.get(&port.name) {
-                Some(why) => Err(HoldError::Reserved { why: why.clone() }),
-                None => self.holder.add(&port.name, port.settings()),
-            };
-            if let Err(error) = taken {
-                self.refused.insert(port.ifindex, error);
-            }
-            self.tend()?;
+        if question.is_err_and(|error| error == RecvTimeoutError::Disconnected) {
+            std::thread::sleep(pause);
         }
         Ok(())
     }
 
-    /// Waits for packets, at most until the next heartbeat, and does all that is due.
-    ///
-    /// # Errors
-    /// The process cannot go on. [`Running::finish`] then still releases what is held.
-    pub fn step(&mut self) -> Result<(), HoldError> {
-        while let Ok((flow, reply)) = self.questions.try_recv() {
-            let _gone = reply.send(self.status(flow));
-        }
-        if !self.refused.is_empty() && self.tried.elapsed() >= AGAIN_EVERY {
-            self.open()?;
-        }
-        self.tend()
+    /// Returns the worker.
+    pub fn worker(&mut self) -> &mut Worker<W> {
+        &mut self.worker
     }
 
-    /// Does what is due at all ports, also between two changes, since the heartbeat must not become old.
-    fn tend(&mut self) -> Result<(), HoldError> {
-        match self.holder.step() {
-            Err(HoldError::NoPorts) => Ok(()),
-            Err(HoldError::Behind { name, other }) => {
-                let port = self.setup.ports.iter().find(|port| port.name == name);
-                let error = HoldError::Behind { name, other };
-                self.refused.extend(port.map(|port| (port.ifindex, error)));
-                Ok(())
-            }
-            done => done,
-        }
-    }
-
-    /// Returns what is done, and what is held of a flow.
-    fn status(&self, flow: Option<Key>) -> Status {
-        let port = |ifindex| self.setup.ports.iter().find(|port| port.ifindex == ifindex);
-        let refused = self.refused.iter();
-        let counts = self.setup.ports.iter().filter_map(|port| {
-            let counts = self.holder.counts_at(port.ifindex)?;
-            let of_port = counts
-                .named()
-                .filter(|(name, _)| !OF_PROCESS.contains(name));
-            let of_port = of_port.map(|(name, count)| (name.to_owned(), count));
-            Some((port.name.clone(), of_port.collect()))
-        });
-        // A counter that can't be read is shown as 0.
-        let all = self.holder.counts().unwrap_or_default();
-        let done = Done {
-            refused: refused
-                .filter_map(|(ifindex, error)| {
-                    Some((port(*ifindex)?.name.clone(), error.to_string()))
-                })
-                .collect(),
-            counts: counts.collect(),
-            passed: all.passed,
-            stalls: all.stalls,
-            flow: flow.and_then(|flow| self.holder.held(flow)),
-        };
-        Status::own(self.setup.clone(), done)
-    }
-
-    /// Makes packets pass from now on, sends all waiting ACKs in order, and detaches the programs.
+    /// Ends in order.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn finish(self) -> Result<(), HoldError> {
-        self.holder.finish().map(drop)
+    pub fn finish(mut self) -> Result<(), HoldError> {
+        self.worker.finish()
     }
 }

@@ -50,6 +50,10 @@ impl PortTask for PortSetup {
         &self.name
     }
 
+    fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
     fn refused(done: &Done) -> &BTreeMap<String, String> {
         &done.refused
     }

@@ -21,6 +21,9 @@ pub trait PortTask: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
     /// Returns the name of the port.
     fn name(&self) -> &str;
 
+    /// Returns the index of the port's interface.
+    fn ifindex(&self) -> u32;
+
     /// Returns the ports at which the process can't do its task, each with the reason and the remedy.
     fn refused(done: &Self::Done) -> &BTreeMap<String, String>;
 }

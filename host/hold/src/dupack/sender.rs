@@ -10,11 +10,12 @@ use uc_core::{Law, consts};
 use uc_port::{FlowView, PortPlan, Programs, Source, now_ns};
 
 use crate::dupack::frame::frame;
-use crate::dupack::setup::{PortSetup, Setup};
-use crate::dupack::status::{Counts, Done, Status};
+use crate::dupack::setup::PortSetup;
+use crate::dupack::status::{Counts, Done};
 use crate::dupack::wire::Wire;
 use crate::error::HoldError;
 use crate::status::Key;
+use crate::work::Work;
 
 /// Shortest time from one walk to the next.
 const WALK_EVERY: Duration = Duration::from_millis(2);
@@ -43,97 +44,61 @@ struct Given {
 /// The ports, and what was done for their flows. Dropping it leaves nothing behind.
 #[derive(Debug, Default)]
 pub struct Sender {
-    setup: Setup,
     source: Source,
     programs: Option<Arc<Programs>>,
+    /// Error, if the programs could not be opened when ports were added last.
+    unreadable: Option<String>,
     ports: BTreeMap<u32, Port>,
-    refused: BTreeMap<String, HoldError>,
     /// Flows that had a round; a flow that the walk does not meet is forgotten.
     flows: HashMap<Key, Given>,
 }
 
-impl Sender {
-    /// Creates a sender for ports whose programs are those of `source`; it has no ports yet.
-    pub fn new(source: Source) -> Self {
-        Self {
+impl Work for Sender {
+    type Port = PortSetup;
+
+    fn open(source: Source) -> Result<Self, HoldError> {
+        Ok(Self {
             source,
             ..Self::default()
-        }
+        })
     }
 
-    /// Sends duplicate ACKs as this setup says, from now on. Ports that stay keep what is known of their
-    /// guests and flows.
-    pub fn change(&mut self, setup: Setup) {
-        let of = |ifindex: u32| setup.ports.iter().find(|port| port.ifindex == ifindex);
-        self.ports.retain(|ifindex, _| of(*ifindex).is_some());
-        for (ifindex, port) in &mut self.ports {
-            if let Some(own) = of(*ifindex) {
-                (port.name, port.policy) = (own.name.clone(), own.policy());
-            }
-        }
-        self.setup = setup;
-        self.open();
-    }
-
-    /// Opens the ports of the setup at which none are sent yet, and notes why some can't be.
-    pub fn open(&mut self) {
-        self.refused.clear();
-        let is_closed = |port: &&PortSetup| !self.ports.contains_key(&port.ifindex);
-        let closed: Vec<PortSetup> = self.setup.ports.iter().filter(is_closed).cloned().collect();
-        if closed.is_empty() {
-            return;
-        }
-        // Programs that were loaded again since the last time have another table.
+    /// Opens the ports' own programs: those that were loaded again since the last time have another flow table.
+    fn refresh(&mut self) {
         match self.source.programs() {
-            Ok(programs) => {
-                for port in closed {
-                    match opened(programs.as_deref(), &port) {
-                        Ok(open) => drop(self.ports.insert(port.ifindex, open)),
-                        Err(error) => drop(self.refused.insert(port.name, error)),
-                    }
-                }
-                self.programs = programs;
-            }
-            Err(error) => {
-                let why = error.to_string();
-                let refuse =
-                    |port: PortSetup| (port.name, HoldError::Programs { why: why.clone() });
-                self.refused.extend(closed.into_iter().map(refuse));
-            }
+            Ok(programs) => (self.programs, self.unreadable) = (programs, None),
+            Err(error) => self.unreadable = Some(error.to_string()),
         }
     }
 
-    /// Returns whether ports of the setup are refused.
-    pub fn is_refused(&self) -> bool {
-        !self.refused.is_empty()
+    fn has(&self, ifindex: u32) -> bool {
+        self.ports.contains_key(&ifindex)
     }
 
-    /// Takes out why a port of the setup is refused, if one is.
-    pub fn take_refusal(&mut self) -> Option<HoldError> {
-        self.refused.pop_first().map(|(_, error)| error)
+    fn add(&mut self, port: &PortSetup) -> Result<(), HoldError> {
+        if let Some(why) = self.unreadable.clone() {
+            return Err(HoldError::Programs { why });
+        }
+        let open = opened(self.programs.as_deref(), port)?;
+        self.ports.insert(port.ifindex, open);
+        Ok(())
     }
 
-    /// Returns what was done so far, and for this flow.
-    pub fn status(&self, flow: Option<Key>) -> Status {
-        let refused = self.refused.iter();
-        let counts = self.ports.values();
-        let done = Done {
-            refused: refused
-                .map(|(port, error)| (port.clone(), error.to_string()))
-                .collect(),
-            counts: counts
-                .map(|port| (port.name.clone(), port.counts))
-                .collect(),
-            flow: flow.and_then(|flow| self.flows.get(&flow).map(|given| given.counts)),
-        };
-        Status::own(self.setup.clone(), done)
+    /// Ports that stay keep what is known of their guests and flows.
+    fn change(&mut self, before: &PortSetup, now: Option<&PortSetup>) -> Result<(), HoldError> {
+        match now {
+            None => drop(self.ports.remove(&before.ifindex)),
+            Some(now) => {
+                if let Some(port) = self.ports.get_mut(&now.ifindex) {
+                    (port.name, port.policy) = (now.name.clone(), now.policy());
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Walks through the flow table once. Returns the time until the next walk.
-    ///
-    /// # Errors
-    /// The kernel's refusal to read the table.
-    pub fn walk(&mut self) -> Result<Duration, HoldError> {
+    /// Walks through the flow table once, and sends what is due.
+    fn step(&mut self) -> Result<Duration, HoldError> {
         let began = processor_time();
         self.ports.values_mut().for_each(|port| port.wire.learn());
         let Some(programs) = self.programs.as_ref().filter(|_| !self.ports.is_empty()) else {
@@ -168,6 +133,24 @@ impl Sender {
         Ok(WALK_EVERY.max(took * PAUSE_PER_WALK))
     }
 
+    fn done(
+        &self,
+        _ports: &[PortSetup],
+        refused: BTreeMap<String, String>,
+        flow: Option<Key>,
+    ) -> Done {
+        let counts = self.ports.values();
+        Done {
+            refused,
+            counts: counts
+                .map(|port| (port.name.clone(), port.counts))
+                .collect(),
+            flow: flow.and_then(|flow| self.flows.get(&flow).map(|given| given.counts)),
+        }
+    }
+}
+
+impl Sender {
     /// Sends a flow's duplicate ACKs to its guest.
     fn send(&mut self, flow: &FlowView, count: u32) {
         let Some(port) = self.ports.get_mut(&flow.ifindex) else {

@@ -1,16 +1,16 @@
 //! What works beside the programs of a lab's ports: a thread that holds packets (`uc hold`), and one that
 //! sends duplicate ACKs (`uc dupack`). Nothing is pinned, so both end with the run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use uc_core::dupack::Policy;
-use uc_experiment::Dupack;
-use uc_hold::Holder;
-use uc_hold::dupack::{PortSetup, Setup};
-use uc_hold_core::Settings;
+use uc_experiment::{Dupack, Hold};
+use uc_hold::dupack::{self, Sender as DupackSender};
+use uc_hold::{Holder, Ports, Work, Worker as PortWorker};
 use uc_port::{Programs, Source};
 
 use super::Port;
@@ -23,34 +23,39 @@ const ENDED: &str = "its thread has panicked";
 type Counts = Vec<(String, u64)>;
 
 /// A question to a thread, with the place of the answer.
-enum Ask<S> {
+enum Ask<W: Work> {
     /// Work at this port, too.
-    Serve(S, Sender<Result<(), PortError>>),
+    Serve(W::Port, Sender<Result<(), PortError>>),
     /// What was done so far?
     Count(Sender<Result<Counts, PortError>>),
 }
 
-/// A thread that works at ports with settings `S`. Dropping it ends the thread.
-struct Worker<S> {
-    asks: Option<Sender<Ask<S>>>,
+/// A thread that does `W` at ports. Dropping it ends the thread.
+struct Worker<W: Work> {
+    asks: Option<Sender<Ask<W>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<S: Send + 'static> Worker<S> {
-    /// Starts the thread in the caller's network namespace.
+impl<W: Work + 'static> Worker<W>
+where
+    W::Port: Send,
+{
+    /// Starts the thread in the caller's network namespace; `counts` reads the counters.
     fn start(
         name: &str,
-        work: impl FnOnce(Receiver<Ask<S>>) + Send + 'static,
+        source: Source,
+        counts: fn(&PortWorker<W>) -> Result<Counts, PortError>,
     ) -> Result<Self, PortError> {
         let (asks, asked) = mpsc::channel();
         let thread = thread::Builder::new().name(name.into());
+        let work = move || work(source, counts, &asked);
         Ok(Self {
             asks: Some(asks),
-            thread: Some(thread.spawn(move || work(asked))?),
+            thread: Some(thread.spawn(work)?),
         })
     }
 
-    fn serve(&self, port: S) -> Result<(), PortError> {
+    fn serve(&self, port: W::Port) -> Result<(), PortError> {
         self.ask(|reply| Ask::Serve(port, reply)).ok_or(ENDED)?
     }
 
@@ -59,14 +64,14 @@ impl<S: Send + 'static> Worker<S> {
         self.ask(Ask::Count).ok_or(ENDED)?
     }
 
-    fn ask<A>(&self, ask: impl FnOnce(Sender<A>) -> Ask<S>) -> Option<A> {
+    fn ask<A>(&self, ask: impl FnOnce(Sender<A>) -> Ask<W>) -> Option<A> {
         let (reply, answer) = mpsc::channel();
         self.asks.as_ref()?.send(ask(reply)).ok()?;
         answer.recv().ok()
     }
 }
 
-impl<S> Drop for Worker<S> {
+impl<W: Work> Drop for Worker<W> {
     fn drop(&mut self) {
         self.asks = None;
         if let Some(thread) = self.thread.take() {
@@ -79,8 +84,8 @@ impl<S> Drop for Worker<S> {
 /// The threads beside a run's ports, each from the first port that needs it on.
 #[derive(Default)]
 pub(super) struct Beside {
-    holds: Option<Worker<(String, Settings)>>,
-    dupacks: Option<Worker<PortSetup>>,
+    holds: Option<Worker<Holder>>,
+    dupacks: Option<Worker<DupackSender>>,
 }
 
 impl Beside {
@@ -88,21 +93,17 @@ impl Beside {
     pub fn serve(&mut self, port: &Port<'_>, programs: &Arc<Programs>) -> Result<(), PortError> {
         let source = Source::Own(Arc::clone(programs));
         if let Some(hold) = &port.hold {
-            let task = (port.ifname.into(), hold.settings());
             let source = source.clone();
-            serve(&mut self.holds, "uc-hold", task, |asked| {
-                hold_packets(source, &asked);
+            let worker = started(&mut self.holds, || {
+                Worker::start("uc-hold", source, hold_counts)
             })?;
+            worker.serve(hold_setup(port, hold))?;
         }
         if let Some(dupack) = &port.dupack {
-            serve(
-                &mut self.dupacks,
-                "uc-dupack",
-                setup(port, dupack),
-                |asked| {
-                    send_dupacks(source, &asked);
-                },
-            )?;
+            let worker = started(&mut self.dupacks, || {
+                Worker::start("uc-dupack", source, dupack_counts)
+            })?;
+            worker.serve(dupack_setup(port, dupack))?;
         }
         Ok(())
     }
@@ -123,24 +124,34 @@ impl Beside {
     }
 }
 
-/// Has a thread work at a port; starts the thread, which does `work`, for the first one.
-fn serve<S: Send + 'static>(
-    worker: &mut Option<Worker<S>>,
-    name: &str,
-    port: S,
-    work: impl FnOnce(Receiver<Ask<S>>) + Send + 'static,
-) -> Result<(), PortError> {
-    let worker = match worker {
+/// Returns the worker, which `start` starts for the first port.
+fn started<W: Work>(
+    worker: &mut Option<Worker<W>>,
+    start: impl FnOnce() -> Result<Worker<W>, PortError>,
+) -> Result<&Worker<W>, PortError> {
+    Ok(match worker {
         Some(worker) => worker,
-        None => worker.insert(Worker::start(name, work)?),
-    };
-    worker.serve(port)
+        None => worker.insert(start()?),
+    })
+}
+
+/// Returns the settings of `uc hold`.
+fn hold_setup(port: &Port<'_>, hold: &Hold) -> uc_hold::PortSetup {
+    let settings = hold.settings();
+    let least = |buffer: uc_hold_core::Buffer| Duration::from_nanos(buffer.least_timeout_ns);
+    uc_hold::PortSetup::new(
+        port.ifname,
+        port.ifindex,
+        settings.pace,
+        settings.buffer.map(least),
+        settings.bytes_max as u64,
+    )
 }
 
 /// Returns the settings of `uc dupack`.
-fn setup(port: &Port<'_>, dupack: &Dupack) -> PortSetup {
+fn dupack_setup(port: &Port<'_>, dupack: &Dupack) -> dupack::PortSetup {
     let time = |time: uc_experiment::Nanos| Duration::from_nanos(time.0);
-    PortSetup::new(
+    dupack::PortSetup::new(
         port.ifname,
         port.ifindex,
         dupack.least.map_or(Policy::LEAST, time),
@@ -148,84 +159,60 @@ fn setup(port: &Port<'_>, dupack: &Dupack) -> PortSetup {
     )
 }
 
-/// Holds packets until nobody asks any more.
-fn hold_packets(source: Source, asked: &Receiver<Ask<(String, Settings)>>) {
-    let mut holder = None;
-    let mut failed = None;
-    loop {
-        // A step waits for packets itself; without a holder there is only the next question.
-        let ask = match &holder {
-            None => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(_) => asked.recv_timeout(Duration::ZERO),
-        };
-        match ask {
-            Ok(Ask::Serve((name, settings), reply)) => {
-                let _unheard = reply.send(add(&mut holder, &source, &name, settings));
-            }
-            Ok(Ask::Count(reply)) => {
-                let _unheard = reply.send(match failed.take() {
-                    Some(error) => Err(error),
-                    None => counts_of(holder.as_ref()),
-                });
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        if let Some(Err(error)) = holder.as_mut().map(Holder::step) {
-            (holder, failed) = (None, Some(error.into()));
-        }
-    }
-}
-
-fn counts_of(holder: Option<&Holder>) -> Result<Counts, PortError> {
-    let counts = holder.map(Holder::counts).transpose()?;
-    let named = counts.iter().flat_map(|counts| counts.named());
+fn hold_counts(worker: &PortWorker<Holder>) -> Result<Counts, PortError> {
+    let counts = worker.work().counts()?;
+    let named = counts.named();
     Ok(named
         .map(|(name, count)| (format!("hold_{name}"), count))
         .collect())
 }
 
-fn add(
-    holder: &mut Option<Holder>,
-    source: &Source,
-    name: &str,
-    settings: Settings,
-) -> Result<(), PortError> {
-    let own = match holder.take() {
-        Some(holder) => holder,
-        None => Holder::new(source.clone())?,
-    };
-    Ok(holder.insert(own).add(name, settings)?)
+fn dupack_counts(worker: &PortWorker<DupackSender>) -> Result<Counts, PortError> {
+    let total = worker.status(None).done.total();
+    Ok(vec![
+        ("dupack_rounds".into(), total.rounds),
+        ("dupack_duplicate_acks".into(), total.duplicate_acks),
+    ])
 }
 
-/// Sends duplicate ACKs until nobody asks any more.
-fn send_dupacks(source: Source, asked: &Receiver<Ask<PortSetup>>) {
-    let mut sender = uc_hold::dupack::Sender::new(source);
-    let mut setup = Setup::default();
-    let mut walked = Ok(Duration::ZERO);
+/// Works at ports until nobody asks any more.
+fn work<W: Work>(
+    source: Source,
+    counts: fn(&PortWorker<W>) -> Result<Counts, PortError>,
+    asked: &Receiver<Ask<W>>,
+) {
+    let mut worker = match PortWorker::<W>::new(source, BTreeMap::new) {
+        Ok(worker) => worker,
+        Err(error) => {
+            if let Ok(Ask::Serve(_, reply)) = asked.recv() {
+                let _unheard = reply.send(Err(error.into()));
+            }
+            return;
+        }
+    };
+    let mut setup = Ports::default();
+    let mut stepped = Ok(Duration::ZERO);
     loop {
-        // After a walk that failed there is only the next question.
-        let ask = match &walked {
+        // After an error there is only the next question.
+        let ask = match &stepped {
             Ok(pause) => asked.recv_timeout(*pause),
             Err(_) => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match ask {
             Ok(Ask::Serve(port, reply)) => {
                 setup.ports.push(port);
-                sender.change(setup.clone());
-                let refusal = sender.take_refusal();
-                let _unheard = reply.send(refusal.map_or(Ok(()), |error| Err(error.into())));
+                let changed = worker.change(setup.clone());
+                let refusal = worker.take_refusal();
+                let served = changed.and_then(|()| refusal.map_or(Ok(()), Err));
+                let _unheard = reply.send(served.map_err(Into::into));
             }
             Ok(Ask::Count(reply)) => {
-                let total = sender.status(None).done.total();
-                let counts = vec![
-                    ("dupack_rounds".into(), total.rounds),
-                    ("dupack_duplicate_acks".into(), total.duplicate_acks),
-                ];
-                let done = std::mem::replace(&mut walked, Ok(Duration::ZERO));
-                let _unheard = reply.send(done.map(|_| counts).map_err(Into::into));
+                let failed = std::mem::replace(&mut stepped, Ok(Duration::ZERO)).err();
+                let failed = failed.or_else(|| worker.take_refusal());
+                let _unheard =
+                    reply.send(failed.map_or_else(|| counts(&worker), |error| Err(error.into())));
             }
-            Err(RecvTimeoutError::Timeout) => walked = sender.walk(),
+            Err(RecvTimeoutError::Timeout) => stepped = worker.step(),
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
