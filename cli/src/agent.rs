@@ -68,11 +68,11 @@ pub fn asked(socket: Option<PathBuf>) -> Client {
 ///
 /// # Errors
 /// The agent's refusal.
-pub fn hold(ports: &[String]) -> Result<Option<Vec<String>>> {
+pub fn withdraw(ports: &[String]) -> Result<Option<Vec<String>>> {
     let Some(agent) = running() else {
         return Ok(None);
     };
-    Ok(Some(agent.hold(ports)?.ports))
+    Ok(Some(agent.withdraw(ports)?.ports))
 }
 
 /// Gives these ports back to the agent, if one runs.

@@ -166,7 +166,7 @@ impl Detach {
     /// Detaches all of the ports, or none.
     pub fn execute(self) -> Result<bool> {
         let ports = distinct(self.ports.clone());
-        if let Some(held) = agent::hold(&ports)? {
+        if let Some(held) = agent::withdraw(&ports)? {
             for port in &held {
                 outln!("{port}: detached; the agent keeps off it until `uc attach {port}`");
             }

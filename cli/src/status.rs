@@ -96,9 +96,9 @@ fn canary(canary: &CanaryState) -> String {
     }
 }
 
-fn held(agent: &AgentState) -> String {
-    if agent.held != ["*"] {
-        return agent.held.join(", ");
+fn withdrawn(agent: &AgentState) -> String {
+    if agent.withdrawn != ["*"] {
+        return agent.withdrawn.join(", ");
     }
     let but = match agent.given_back.is_empty() {
         true => String::new(),
@@ -206,8 +206,8 @@ fn print_report(report: &Report) {
             if let Some(state) = &agent.tune {
                 outln!("tune    {}", tune(state));
             }
-            if !agent.held.is_empty() {
-                outln!("held    {}", held(agent));
+            if !agent.withdrawn.is_empty() {
+                outln!("held    {}", withdrawn(agent));
             }
         }
     }
@@ -276,7 +276,7 @@ fn print_port(port: &PortLine) {
         0 => "free".to_owned(),
         most => most.to_string(),
     };
-    let state = match (port.held, port.attached, &port.error) {
+    let state = match (port.withdrawn, port.attached, &port.error) {
         (true, ..) => "held by an operator".to_owned(),
         (_, _, Some(error)) => error.clone(),
         (_, true, None) => format!("attached: {}", laws(port)),

@@ -123,7 +123,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     here.wait_for(&["v1", "v2"]);
     success(here.uc(&["detach", "v1"]));
     let state = here.wait_for(&["v2"]);
-    assert_eq!(state.held, ["v1"]);
+    assert_eq!(state.withdrawn, ["v1"]);
     assert!(state.is_in_force(), "{state:#?}");
     // Whatever else happens, and though the agent crashes.
     pair(&namespace, "v3");
@@ -138,14 +138,19 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
     pair(&namespace, "v4");
     let state = here.wait("v4 is held too", |state| state.ports.len() == 4);
-    assert!(state.ports.iter().all(|port| port.held && !port.attached));
+    assert!(
+        state
+            .ports
+            .iter()
+            .all(|port| port.withdrawn && !port.attached)
+    );
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
     // Giving one back does not change future ports.
     success(here.uc(&["attach", "v2"]));
     here.wait_for(&["v2"]);
     pair(&namespace, "v5");
     let state = here.wait("v5 is held too", |state| state.ports.len() == 5);
-    let free = state.ports.iter().filter(|port| !port.held);
+    let free = state.ports.iter().filter(|port| !port.withdrawn);
     assert_eq!(
         free.map(|port| port.name.as_str()).collect::<Vec<_>>(),
         ["v2"]
@@ -247,7 +252,7 @@ fn live_a_second_agent_is_refused_and_only_root_may_use_the_socket() {
     assert!(stolen.stderr.contains("only root may ask"), "{stolen:?}");
     // as the agent made it: others would trust no lock in it
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(here.wait_for(&["v1"]).held.is_empty());
+    assert!(here.wait_for(&["v1"]).withdrawn.is_empty());
     agent.end();
 
     let open = std::fs::Permissions::from_mode(0o666);

@@ -39,7 +39,9 @@ pub struct PortLine {
     pub tenant: Option<String>,
     /// Whether it is attached.
     pub attached: bool,
-    /// Whether an operator holds it: it stays detached.
+    /// Whether an operator has detached it: it stays detached.
+    pub withdrawn: bool,
+    /// Former name of `withdrawn`.
     pub held: bool,
     /// Number of the policy's rules; `None` without an agent.
     pub rules: Option<u32>,
@@ -297,7 +299,8 @@ fn wanted(port: &PortState) -> PortLine {
         ifindex: port.ifindex,
         name: port.name.clone(),
         tenant: port.tenant.clone(),
-        held: port.held,
+        withdrawn: port.withdrawn,
+        held: port.withdrawn,
         rules: Some(port.rules),
         flows_max: port.flows_max,
         error: port.error.clone(),
@@ -337,7 +340,7 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     }
     for port in ports
         .iter()
-        .filter(|port| port.rules.is_some() && !port.held)
+        .filter(|port| port.rules.is_some() && !port.withdrawn)
     {
         if let Some(error) = &port.error {
             amiss.push(format!("port {}: {error}", port.name));
@@ -415,7 +418,7 @@ mod tests {
         let lost = amiss(Some(&agent()), &[port(false)]);
         assert_eq!(lost, [format!("port vnet3: {NOT_ON_IT}")]);
         let mut held = port(false);
-        held.held = true;
+        held.withdrawn = true;
         assert_eq!(amiss(Some(&agent()), &[held]), [] as [&str; 0]);
     }
 

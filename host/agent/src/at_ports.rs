@@ -51,7 +51,7 @@ impl<P: AtPort> PortCommand<P> {
     /// Sets the ports at which the process works from now on.
     pub fn want(&mut self, desired: &BTreeMap<u32, Wanted>) {
         if self.enabled {
-            let wanted = desired.iter().filter(|(_, port)| !port.held);
+            let wanted = desired.iter().filter(|(_, port)| !port.withdrawn);
             let wanted = wanted.filter_map(|(ifindex, port)| P::of(*ifindex, port));
             let ports = wanted.collect();
             self.running.tell(Ports { ports });

@@ -1,16 +1,17 @@
 //! The agent's socket: JSON over HTTP, for root alone. Clients read its state, detach ports
-//! (hold) and give them back (release). No part of a request is run, loaded or opened.
+//! (withdraw) and give them back (release). No part of a request is run, loaded or opened.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET /alive` | nothing, or status 503 if the engine hangs; reads no port |
 //! | `GET /status` | [`AgentState`] |
-//! | `POST /hold` `{"ports": ["vnet3"]}` | detaches these ports and keeps them detached |
+//! | `POST /withdraw` `{"ports": ["vnet3"]}` | detaches these ports and keeps them detached |
 //! | `POST /release` `{"ports": ["vnet3"]}` | gives these ports back to the agent |
 //! | `POST /confirm` `{"policy": "CHECKSUM"}` | puts a policy into force that waits for it |
 //! | `POST /reload` | reads the policy again, like SIGHUP |
 //!
-//! `{"all": true}` means all ports. A change is answered when it has been made.
+//! `{"all": true}` means all ports. `/hold` is the former name of `/withdraw`. A change is answered when it has been
+//! made.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
@@ -43,7 +44,8 @@ pub fn router(shared: Shared) -> Router {
     Router::new()
         .route("/alive", get(alive))
         .route("/status", get(status))
-        .route("/hold", post(hold))
+        .route("/withdraw", post(withdraw))
+        .route("/hold", post(withdraw))
         .route("/release", post(release))
         .route("/confirm", post(confirm))
         .route("/reload", post(reload))
@@ -64,7 +66,7 @@ async fn status(State(shared): State<Shared>) -> Json<AgentState> {
     Json(shared.state())
 }
 
-async fn hold(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
+async fn withdraw(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
     wish(&shared, Request::Withdraw(named(ports.0)?)).await
 }
 

@@ -1,4 +1,4 @@
-//! The desired state of ports: the interfaces that the policy names, except those held by an
+//! The desired state of ports: the interfaces that the policy names, except those detached by an
 //! operator.
 
 use std::collections::BTreeMap;
@@ -31,8 +31,8 @@ pub struct Wanted {
     pub dupack: Option<uc_policy::Dupack>,
     /// Packets of the port's guest that the host holds; `None`: none.
     pub hold: Option<uc_policy::Hold>,
-    /// Whether an operator holds it: it stays detached.
-    pub held: bool,
+    /// Whether an operator has detached it: it stays detached.
+    pub withdrawn: bool,
 }
 
 /// Returns every interface that the policy names, with its settings, by index.
@@ -56,7 +56,7 @@ pub fn desired(
             split: planned.settings.split,
             dupack: planned.dupack,
             hold: planned.hold,
-            held: withdrawn.has(&link.name),
+            withdrawn: withdrawn.has(&link.name),
         };
         Some((link.ifindex, wanted))
     };

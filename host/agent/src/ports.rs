@@ -94,7 +94,7 @@ impl Ports {
     /// # Errors
     /// An error that concerns no single port, for instance a missing BPF file system.
     pub fn reconcile(&mut self, desired: &BTreeMap<u32, Wanted>) -> Result<Outcome, AgentError> {
-        let wanted = desired.iter().filter(|(_, wanted)| !wanted.held);
+        let wanted = desired.iter().filter(|(_, wanted)| !wanted.withdrawn);
         let mut wanted: BTreeMap<u32, PortPlan> = wanted
             .map(|(ifindex, wanted)| (*ifindex, wanted.plan.clone()))
             .collect();

@@ -101,14 +101,14 @@ fn list(
             matched: wanted.matched.clone(),
             tenant: wanted.tenant.clone(),
             attached: outcome.attached.contains(ifindex),
-            held: wanted.held,
+            withdrawn: wanted.withdrawn,
             rules: u32::try_from(wanted.rules).unwrap_or(u32::MAX),
             flows_max: wanted.plan.flows_max,
             error,
         }
     };
     state.ports = desired.iter().map(port).collect();
-    state.held = withdrawn.names();
+    state.withdrawn = withdrawn.names();
     state.given_back = withdrawn.given_back();
 }
 

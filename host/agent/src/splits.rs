@@ -133,7 +133,7 @@ fn setup(policy: &uc_policy::Split) -> Setup {
 fn places(desired: &BTreeMap<u32, Wanted>, links: &[Link]) -> Places {
     let is_split = |index| {
         let port: Option<&Wanted> = desired.get(&index);
-        port.is_some_and(|port| port.split && !port.held)
+        port.is_some_and(|port| port.split && !port.withdrawn)
     };
     let by_index: BTreeMap<u32, &Link> = links.iter().map(|link| (link.ifindex, link)).collect();
     // A port of each bridge that is not split.
@@ -224,7 +224,7 @@ mod tests {
                 split: *split,
                 dupack: None,
                 hold: None,
-                held: false,
+                withdrawn: false,
             };
             (*index, wanted)
         };
@@ -270,7 +270,7 @@ mod tests {
         );
         assert_eq!(at(&found, "c").unwrap(), "c");
         assert_eq!(found.len(), 2);
-        some.get_mut(&4).unwrap().held = true;
+        some.get_mut(&4).unwrap().withdrawn = true;
         assert_eq!(places(&some, &links).len(), 1);
     }
 }

@@ -71,7 +71,7 @@ impl Watches {
         }
         let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         self.impossible.clear();
-        for port in desired.values().filter(|port| !port.held) {
+        for port in desired.values().filter(|port| !port.withdrawn) {
             let Some(start) = &port.start else {
                 continue;
             };

@@ -115,7 +115,7 @@ impl Withdrawn {
             // Future ports stay withdrawn.
             Which::AllBut(free) => free.extend(names.iter().cloned()),
         }
-        let about = about(&names, ports, |port| port.held);
+        let about = about(&names, ports, |port| port.withdrawn);
         self.write(wanted).map(|()| about)
     }
 

@@ -78,11 +78,12 @@ impl Client {
     ///
     /// # Errors
     /// [`AgentError::Refused`] with the agent's reason.
-    pub fn hold(&self, ports: &[String]) -> Result<Done, AgentError> {
+    pub fn withdraw(&self, ports: &[String]) -> Result<Done, AgentError> {
+        // The former name, which the agent of an earlier release knows, too: it may run until it is restarted.
         self.change("/hold", &body(ports)?)
     }
 
-    /// Gives ports that were held back to the agent, or all ports if none is named.
+    /// Gives withdrawn ports back to the agent, or all ports if none is named.
     ///
     /// # Errors
     /// [`AgentError::Refused`] with the agent's reason.

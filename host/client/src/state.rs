@@ -27,8 +27,9 @@ pub struct AgentState {
     /// The ports that the policy names, in the order of their indices.
     pub ports: Vec<PortState>,
     /// Names of ports that an operator detached; `*`: every port.
-    pub held: Vec<String>,
-    /// Names of ports that were given back while every other port is held.
+    #[serde(flatten, with = "former")]
+    pub withdrawn: Vec<String>,
+    /// Names of ports that were given back while every other port is withdrawn.
     #[serde(default)]
     pub given_back: Vec<String>,
     /// Why the agent can attach no port at all, for instance a missing BPF file system.
@@ -186,7 +187,8 @@ pub struct PortState {
     pub attached: bool,
     /// Whether an operator has detached the port (`uc detach`), so that the agent leaves it
     /// detached.
-    pub held: bool,
+    #[serde(flatten, with = "former")]
+    pub withdrawn: bool,
     /// Number of the policy's rules that apply to the port, `[defaults]` included.
     pub rules: u32,
     /// Maximum number of the port's flows that are not half-open; 0: as many as the table has free
@@ -301,7 +303,7 @@ impl AgentState {
     /// Returns true if everything that the policy wants is in force; false until the ports were compared
     /// once.
     pub fn is_in_force(&self) -> bool {
-        let port = |port: &PortState| port.held || port.attached && port.error.is_none();
+        let port = |port: &PortState| port.withdrawn || port.attached && port.error.is_none();
         let watch = |watch: &WatchState| watch.pid.is_some();
         self.error.is_none()
             && self.policy.generation > 0
@@ -313,6 +315,36 @@ impl AgentState {
             && self.dupack.as_ref().is_none_or(DupackState::is_in_force)
             && self.hold.as_ref().is_none_or(HoldState::is_in_force)
             && self.tune.as_ref().is_none_or(TuneState::is_in_force)
+    }
+}
+
+/// The field `withdrawn` in JSON. It is also written as `held`, its former name, and read from that: this program
+/// and the agent may be of two releases.
+mod former {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    #[derive(Serialize, Deserialize)]
+    struct Names<T> {
+        withdrawn: Option<T>,
+        held: Option<T>,
+    }
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let (withdrawn, held) = (Some(value), Some(value));
+        Names { withdrawn, held }.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        let Names { withdrawn, held } = Names::deserialize(from)?;
+        let value = withdrawn.or(held);
+        value.ok_or_else(|| de::Error::missing_field("withdrawn"))
     }
 }
 
@@ -357,12 +389,12 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_not_attached_is_not_in_force_unless_it_is_held() {
+    fn a_port_that_is_not_attached_is_not_in_force_unless_it_is_withdrawn() {
         assert!(content().is_in_force());
         let mut state = content();
         state.ports[0].attached = false;
         assert!(!state.is_in_force());
-        state.ports[0].held = true;
+        state.ports[0].withdrawn = true;
         assert!(state.is_in_force());
     }
 
@@ -380,5 +412,20 @@ mod tests {
             serde_json::from_str::<AgentState>(&text).unwrap(),
             content()
         );
+    }
+    #[test]
+    fn withdrawn_ports_are_written_under_both_names_and_read_under_either() {
+        let mut state = content();
+        state.withdrawn = vec!["tap0".into()];
+        state.ports[0].withdrawn = true;
+        let whole = serde_json::to_value(&state).unwrap();
+        for name in ["withdrawn", "held"] {
+            assert_eq!(whole[name][0], "tap0");
+            assert_eq!(whole["ports"][0][name], true);
+            let mut one = whole.clone();
+            one.as_object_mut().unwrap().remove(name);
+            one["ports"][0].as_object_mut().unwrap().remove(name);
+            assert_eq!(serde_json::from_value::<AgentState>(one).unwrap(), state);
+        }
     }
 }

@@ -203,7 +203,7 @@ pub const METRICS: &[Metric] = &[
         labels: PORT,
         rows: |reading| {
             by_port(reading, |port| {
-                (port.held || port.attached && port.error.is_none()).into()
+                (port.withdrawn || port.attached && port.error.is_none()).into()
             })
         },
     },

@@ -222,7 +222,7 @@ impl<'a> Story<'a> {
     fn is_kept(&mut self) -> Result<(), String> {
         let state = self.agent.as_ref().map(Agent::state);
         if let Some(state) = state.filter(|state| state.counts.reconciles > 0) {
-            let held: BTreeSet<String> = state.held.into_iter().collect();
+            let held: BTreeSet<String> = state.withdrawn.into_iter().collect();
             let lost: Vec<_> = self.reported_held.difference(&held).collect();
             if !lost.is_empty() {
                 return Err(format!("ports {lost:?} are held no more"));
@@ -367,7 +367,7 @@ impl<'a> Story<'a> {
             let state = agent.state();
             let stage = state.canary.as_ref().map(|canary| canary.stage);
             let waits = stage == Some(CanaryStage::Waits);
-            if turn > 1 && state.is_in_force() && state.held.is_empty() && !waits {
+            if turn > 1 && state.is_in_force() && state.withdrawn.is_empty() && !waits {
                 break;
             }
             // the operator gives back all ports, which an agent without a policy refuses
