@@ -18,15 +18,19 @@ use crate::{PATIENCE, read_all};
 /// Maximum length of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Why a process could not be asked.
-#[derive(Debug, thiserror::Error)]
+/// Why a process could not be asked; [`crate::ServiceError`] names the command, its socket and the remedy.
+#[derive(Debug)]
 pub enum AskError {
     /// No process has the place in this network namespace.
-    #[error("no process has the place")]
     Nobody,
     /// The process does not answer, or is another user's: anybody on the host may take an abstract name.
-    #[error(transparent)]
-    Silent(#[from] io::Error),
+    Silent(io::Error),
+}
+
+impl From<io::Error> for AskError {
+    fn from(error: io::Error) -> Self {
+        Self::Silent(error)
+    }
 }
 
 /// Asks the process that has the place of this name in the caller's network namespace. Its answer is awaited
@@ -40,7 +44,8 @@ pub fn ask<A: DeserializeOwned>(name: &str, question: &impl Serialize) -> Result
     stream.write_all(&serde_json::to_vec(question).map_err(io::Error::from)?)?;
     stream.shutdown(Shutdown::Write)?;
     let answer = read_all(&mut stream, ANSWER_BYTES_MAX)?;
-    Ok(serde_json::from_slice(&answer).map_err(io::Error::from)?)
+    let no_answer = |error| io::Error::other(format!("its answer can't be read ({error})"));
+    Ok(serde_json::from_slice(&answer).map_err(no_answer)?)
 }
 
 /// Connects to the process that has the place; returns its credentials, too.
@@ -63,7 +68,7 @@ pub(crate) fn connected(name: &str) -> Result<(UnixStream, UnixCredentials), Ask
     let owner = getsockopt(&stream, sockopt::PeerCredentials).map_err(io::Error::from)?;
     if owner.uid() != 0 && owner.uid() != geteuid().as_raw() {
         return Err(AskError::Silent(io::Error::other(format!(
-            "process {} of user {} has its socket: end that process",
+            "process {} of user {} has that socket",
             owner.pid(),
             owner.uid()
         ))));

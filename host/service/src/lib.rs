@@ -35,10 +35,12 @@ fn read_all(stream: &mut UnixStream, bytes_max: usize) -> io::Result<Vec<u8>> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
+            let why = format!("it wrote nothing more for {} s", PATIENCE.as_secs());
+            return Err(io::Error::new(ErrorKind::TimedOut, why));
         }
         if text.len() > bytes_max {
-            return Err(ErrorKind::FileTooLarge.into());
+            let why = format!("it wrote more than {bytes_max} bytes");
+            return Err(io::Error::new(ErrorKind::FileTooLarge, why));
         }
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut piece)? {

@@ -21,20 +21,17 @@ const QUESTION_BYTES_MAX: usize = 4096;
 /// Pause after a connection that could not be accepted, for example because no file descriptor was free.
 const REST: Duration = Duration::from_millis(100);
 
-/// Why a place could not be taken.
-#[derive(Debug, thiserror::Error)]
+/// Why a place could not be taken; [`crate::ServiceError`] names the command, its socket and the remedy.
+#[derive(Debug)]
 pub enum TakeError {
     /// A process has the place already.
-    #[error("process {pid} has the place")]
     Taken {
         /// Number of that process.
         pid: i32,
     },
     /// The process that has the place belongs to another user, or could not be identified.
-    #[error(transparent)]
     Unknown(io::Error),
     /// The kernel refused a socket.
-    #[error(transparent)]
     Socket(io::Error),
 }
 

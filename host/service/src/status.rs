@@ -57,21 +57,40 @@ pub enum ServiceError {
         pid: i32,
     },
     /// The process does not answer, or is another user's.
-    #[error("the status of `{command}` can't be read: {source}")]
+    #[error(
+        "`{command}` does not answer on the abstract socket '{place}' of this network namespace: {source}; end the \
+         process that has it (`ss --listening --unix --processes`)"
+    )]
     Silent {
         /// The command.
         command: &'static str,
+        /// Name of its socket.
+        place: &'static str,
         /// The error.
         source: io::Error,
     },
     /// The kernel refused something.
-    #[error("can't {action}: {source}")]
+    #[error(
+        "`{command}` can't {action}: {source}; raise the limits of open files and processes (`ulimit -n`, `ulimit -u`)"
+    )]
     Kernel {
+        /// The command.
+        command: &'static str,
         /// The operation that failed.
         action: &'static str,
         /// The kernel's error.
         source: io::Error,
     },
+}
+
+/// Returns the error of a process that does not answer.
+fn silent<T: Task>(source: io::Error) -> ServiceError {
+    let (command, place) = (T::COMMAND, T::PLACE);
+    ServiceError::Silent {
+        command,
+        place,
+        source,
+    }
 }
 
 impl<T: Task> Status<T, T::Done> {
@@ -100,7 +119,7 @@ impl<T: Task> Status<T, T::Done> {
         let command = T::COMMAND;
         ask(T::PLACE, question).map_err(|error| match error {
             AskError::Nobody => ServiceError::Nobody { command },
-            AskError::Silent(source) => ServiceError::Silent { command, source },
+            AskError::Silent(source) => silent::<T>(source),
         })
     }
 
@@ -112,9 +131,10 @@ impl<T: Task> Status<T, T::Done> {
         let command = T::COMMAND;
         Place::take(T::PLACE).map_err(|error| match error {
             TakeError::Taken { pid } => ServiceError::Taken { command, pid },
-            TakeError::Unknown(source) => ServiceError::Silent { command, source },
+            TakeError::Unknown(source) => silent::<T>(source),
             TakeError::Socket(source) => ServiceError::Kernel {
-                action: "create a Unix socket",
+                command,
+                action: "create the Unix socket on which it answers",
                 source,
             },
         })
@@ -129,7 +149,8 @@ impl<T: Task> Status<T, T::Done> {
         status: impl Fn(Q) -> Self + Send + 'static,
     ) -> Result<Served, ServiceError> {
         place.serve(status).map_err(|source| ServiceError::Kernel {
-            action: "start a thread",
+            command: T::COMMAND,
+            action: "start the thread that answers",
             source,
         })
     }

@@ -38,6 +38,12 @@ fn made(sweep: &Sweep, (point, case, run): &(u32, String, u32)) -> Result<Vec<u8
     line_of(&sim::run(&task, &|_| (), &AtomicBool::new(false))?)
 }
 
+/// Returns the name of this machine, for errors.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "this machine".into(), |name| name.trim().into())
+}
+
 fn sweep_of(head: &str, laws: Option<Vec<u8>>) -> Result<Arc<Sweep>> {
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, sweep)) = last.as_ref().filter(|(known, _)| known == head) {
@@ -46,11 +52,19 @@ fn sweep_of(head: &str, laws: Option<Vec<u8>>) -> Result<Arc<Sweep>> {
     let wanted: Head = serde_json::from_str(head)?;
     if let (Some(wanted), Some(bytes)) = (&wanted.request.laws, laws) {
         let loaded = wanted.load(bytes);
-        loaded.context("worker: the laws from outside the tree can't be used")?;
+        loaded.with_context(|| {
+            format!(
+                "worker on {}: the laws from outside the tree can't be used",
+                host()
+            )
+        })?;
     }
     let own = Head::of(&wanted.request, None)?;
     if let Some(why) = wanted.refusal(&own) {
-        bail!("worker: {why}; install the same wheel on every machine");
+        bail!(
+            "worker on {}: {why}; install the same wheel on every machine",
+            host()
+        );
     }
     let sweep = Arc::new(Sweep::new(wanted.request)?);
     *last = Some((head.to_owned(), Arc::clone(&sweep)));

@@ -127,7 +127,7 @@ def test_another_process_runs_the_law_without_its_folder(page, law):
     assert sweep.add(worker.stdout) == 2 and sweep.judge()
     result = undercurrent.Result(sweep.finish())
     assert result.flows.num_rows == 4 and min(result.flows["marked_packets"].to_pylist()) > 0
-    with pytest.raises(undercurrent.UndercurrentError, match="worker: .* it is the core .*, not"):
+    with pytest.raises(undercurrent.UndercurrentError, match="worker on .*: .* it is the core .*, not"):
         undercurrent._native.run_part(head + " ", core[:-1], [(0, "abe", 0)])
 
 
