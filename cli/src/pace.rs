@@ -67,6 +67,16 @@ impl Pace {
         policy.pace_bytes_per_s = rate.0 / 8;
         Ok(found)
     }
+
+    /// Prints a warning if first windows of a port are to be given at its uplink's rate, and that is not known.
+    pub fn warn(self, port: &str, uplink: Option<&Uplink>, policy: &StartPolicy) {
+        if uplink.is_none() && self == Pace::Auto && policy.wait_us > 0 {
+            errln!(
+                "uc: {port}: no uplink with a known rate, so first windows are given at once; give the rate of its \
+                 link with --pace RATE"
+            );
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,21 @@
 //! `uc watch`: HWatch's start on ports of this host, as a process in the foreground.
 
+mod tasks;
+
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use serde::Serialize;
 use uc_core::rule::Prefix;
 use uc_core::watch::StartPolicy;
 use uc_law::{Chosen, Kind, Table, Value, start_keys, watch_policy};
 use uc_port::AttachVia;
-use uc_watch::{Data, Events, Injector, Keeper, ProbeKey, ProbeKeys, Programs, Settings, Watched};
+use uc_watch::{
+    Data, Duties, Events, Injector, Keeper, Next, ProbeKey, ProbeKeys, Programs, Settings, Watched,
+};
 
+use self::tasks::Tasks;
 use super::options::{chosen, long, option};
 use super::pace::Pace;
 
@@ -23,7 +28,7 @@ use super::pace::Pace;
 #[derive(Args)]
 pub struct Watch {
     /// Interfaces of this host: the host's sides of guests' interfaces
-    #[arg(required_unless_present = "make_key", value_name = "PORT")]
+    #[arg(required_unless_present_any = ["make_key", "settings_on_stdin"], value_name = "PORT")]
     ports: Vec<String>,
     /// Prefix of guests on other hosts that run `uc watch` too, such as 10.0.0.0/8; probes go only
     /// to these addresses
@@ -65,8 +70,9 @@ pub struct Watch {
     /// How to attach the programs
     #[arg(long, value_enum, default_value = "auto")]
     via: crate::ports::Via,
-    /// Read all settings as JSON from standard input; the agent starts the command with this option
-    #[arg(long, hide = true, conflicts_with_all = ["data", "turns", "per_second", "at_once"])]
+    /// Read the ports and their settings as JSON from a line of standard input, and again from each further
+    /// line, until its end. The agent starts the command with this option
+    #[arg(long, hide = true, conflicts_with_all = ["ports", "data", "turns", "per_second", "at_once"])]
     settings_on_stdin: bool,
     /// At the end, print the counts as one JSON object
     #[arg(long)]
@@ -118,6 +124,25 @@ impl FromArgMatches for StartOptions {
     }
 }
 
+/// The watched ports of a command in the foreground.
+struct AtPorts(Vec<(String, Watched)>);
+
+impl Duties for AtPorts {
+    fn each_second(&mut self) -> Next {
+        self.0.retain(|(port, watched)| {
+            let gone = watched.is_gone();
+            if gone {
+                errln!("uc: {port} is gone, and is watched no more");
+            }
+            !gone
+        });
+        match self.0.is_empty() {
+            true => Next::End,
+            false => Next::GoOn,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Summary {
     holders: u32,
@@ -149,29 +174,21 @@ impl Watch {
         }
         let injector = Injector::new(&programs)?;
         let keeper = Keeper::new(&programs, &injector)?;
-        let mut watched = self.attach(&programs, &settings)?;
-        let holders = keeper.run(&mut || {
-            watched.retain(|(port, watched)| {
-                let gone = watched.is_gone();
-                if gone {
-                    errln!("uc: {port} is gone, and is watched no more");
-                }
-                !gone
-            });
-            watched.is_empty()
-        })?;
+        if self.settings_on_stdin {
+            let mut tasks = Tasks::start(&programs)?;
+            keeper.run(&mut tasks)?;
+            return tasks.ended();
+        }
+        let mut watched = AtPorts(self.attach(&programs, &settings)?);
+        let holders = keeper.run(&mut watched)?;
         self.print(holders, &programs.events()?)?;
-        if watched.is_empty() {
+        if watched.0.is_empty() {
             bail!("no port is left to watch; start `uc watch` again when they are there");
         }
         Ok(true)
     }
 
     fn settings(&self) -> Result<Settings> {
-        if self.settings_on_stdin {
-            let settings = serde_json::from_reader(std::io::stdin().lock());
-            return settings.context("standard input has no settings of a start as JSON");
-        }
         if let Some((key, message)) = self.start.0.faults().into_iter().next() {
             bail!("--{}: {message}", long(key));
         }
@@ -192,20 +209,14 @@ impl Watch {
     /// Attaches to all ports, or, if one fails, to none. Says which are watched, and what paces them.
     fn attach(&self, programs: &Programs, settings: &Settings) -> Result<Vec<(String, Watched)>> {
         let via = AttachVia::from(self.via);
-        let pace = if self.settings_on_stdin {
-            Pace::of(&settings.policy)
-        } else {
-            self.turns
-        };
         let (mut watched, mut uplinks) = (Vec::new(), Vec::new());
         for port in crate::ports::distinct(self.ports.clone()) {
             let ifindex = uc_port::interface_index(&port)?;
             let mut settings = *settings;
-            uplinks.push(pace.set(&mut settings.policy, ifindex)?);
+            uplinks.push(self.turns.set(&mut settings.policy, ifindex)?);
             let port_watched = programs.watch(ifindex, &settings, via)?;
             watched.push((port, port_watched));
         }
-        let waits = settings.policy.wait_us > 0;
         for ((port, _), uplink) in watched.iter().zip(uplinks) {
             match &uplink {
                 Some(uplink) => outln!(
@@ -215,12 +226,7 @@ impl Watch {
                 ),
                 None => outln!("{port}: watched"),
             }
-            if uplink.is_none() && pace == Pace::Auto && waits {
-                errln!(
-                    "uc: {port}: no uplink with a known rate, so first windows are given at once; \
-                     give the rate of its link with --pace RATE"
-                );
-            }
+            self.turns.warn(port, uplink.as_ref(), &settings.policy);
         }
         Ok(watched)
     }

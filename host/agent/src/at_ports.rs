@@ -2,6 +2,7 @@
 //! again.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::time::Duration;
 
 use uc_client::state::CommandState;
@@ -23,6 +24,8 @@ pub trait AtPort: PortTask {
 #[derive(Debug)]
 pub struct PortCommand<P: AtPort> {
     enabled: bool,
+    /// Why this host can't do it at any port.
+    unable: Option<&'static str>,
     running: Running<Ports<P>>,
     /// Ports at which the process can't work, each with the reason.
     refused: BTreeMap<String, String>,
@@ -31,10 +34,24 @@ pub struct PortCommand<P: AtPort> {
 impl<P: AtPort> PortCommand<P> {
     /// Creates the command of a host, whose process has not started.
     pub fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    /// Creates the command of a host, whose process gets these arguments, too.
+    pub fn with(arguments: Vec<OsString>) -> Self {
         Self {
             enabled: true,
-            running: Running::new(),
+            unable: None,
+            running: Running::with(arguments),
             refused: BTreeMap::new(),
+        }
+    }
+
+    /// Creates the command of a host that can do it at no port.
+    pub fn unable(why: &'static str) -> Self {
+        Self {
+            unable: Some(why),
+            ..Self::new()
         }
     }
 
@@ -53,17 +70,29 @@ impl<P: AtPort> PortCommand<P> {
         if self.enabled {
             let wanted = desired.iter().filter(|(_, port)| !port.withdrawn);
             let wanted = wanted.filter_map(|(ifindex, port)| P::of(*ifindex, port));
-            let ports = wanted.collect();
-            self.running.tell(Ports { ports });
+            let ports: Vec<P> = wanted.collect();
+            match self.unable {
+                None => self.running.tell(Ports { ports }),
+                Some(why) => {
+                    let refuse = |port: &P| (port.name().to_owned(), why.to_owned());
+                    self.refuse(ports.iter().map(refuse).collect());
+                }
+            }
         }
     }
 
     /// Starts the process when it is due, asks for its status, and ends it when it has nothing to do.
     pub fn look_after(&mut self) {
+        if self.unable.is_some() {
+            return;
+        }
         self.running.look_after();
         let said = self.running.in_force();
         let refused = said.map(|said| P::refused(&said.done).clone());
-        let refused = refused.unwrap_or_default();
+        self.refuse(refused.unwrap_or_default());
+    }
+
+    fn refuse(&mut self, refused: BTreeMap<String, String>) {
         if refused != self.refused {
             for (port, why) in &refused {
                 tracing::error!(port, why, "{}", P::LACK);

@@ -1,5 +1,5 @@
-//! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack` or `uc hold`. The
-//! agent runs one process of each. The process reads its task from standard input, and a new task at each
+//! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack`, `uc hold` or
+//! `uc watch`. The agent runs one process of each. The process reads its task from standard input, and a new task at each
 //! change, so a change does not restart it. It answers on the socket of its place in the network namespace
 //! (`uc-service`).
 //!
@@ -7,6 +7,7 @@
 //! starts it again after a pause. If it does not answer for half a minute, the agent kills it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ const BY_TASKS: &str = "--settings-on-stdin";
 #[derive(Debug)]
 pub struct Running<T: Task> {
     process: Process,
+    /// Further arguments of the process.
+    arguments: Vec<OsString>,
     stdin: Option<ChildStdin>,
     /// The newest task: the process has it, or gets it when it starts.
     told: T,
@@ -49,8 +52,14 @@ type Said<T> = Status<T, <T as Task>::Done>;
 impl<T: Task> Running<T> {
     /// Creates the process of a command, which has not started.
     pub fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    /// Creates the process of a command, which has not started, and gets these arguments, too.
+    pub fn with(arguments: Vec<OsString>) -> Self {
         Self {
             process: Process::new(T::COMMAND),
+            arguments,
             stdin: None,
             told: T::default(),
             told_at: Instant::now(),
@@ -110,6 +119,7 @@ impl<T: Task> Running<T> {
             (self.heard, self.told_at) = (Instant::now(), Instant::now());
             self.stdin = self.process.start(|command| {
                 command.args(T::COMMAND.split(' ').skip(1)).arg(BY_TASKS);
+                command.args(&self.arguments);
             });
             self.write();
         }

@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::source::{Reader, Source};
 use crate::splits::Splits;
 use crate::tunes::Tunes;
-use crate::watches::Watches;
+use crate::watches;
 use crate::withdrawn::Withdrawn;
 
 /// Interval of comparisons without an event, which find for instance a filter that was removed by
@@ -51,7 +51,7 @@ pub struct Engine {
     guests: Known,
     rollout: Rollout,
     ports: Ports,
-    watches: Watches,
+    watches: PortCommand<uc_watch::PortSetup>,
     splits: Splits,
     dupacks: PortCommand<uc_hold::dupack::PortSetup>,
     packets: PortCommand<uc_hold::PortSetup>,
@@ -94,7 +94,7 @@ impl Engine {
             guests: Known::new(settings.places.clone()),
             rollout: Rollout::new(settings.host.clone(), &settings.state)?,
             ports: Ports::new(&settings),
-            watches: Watches::new(&settings),
+            watches: watches::command(settings.watch.as_ref()),
             splits: Splits::new(),
             dupacks: PortCommand::new(),
             packets: PortCommand::new(),
@@ -443,7 +443,7 @@ impl Engine {
     }
 
     fn publish(&mut self) {
-        self.state.watches = self.watches.states();
+        self.state.watches = watches::states(self.watches.state());
         self.state.split = self.splits.state();
         self.state.dupack = self.dupacks.state();
         self.state.hold = self.packets.state();

@@ -1,4 +1,4 @@
-//! A process of the agent's own program that does a part of the work: `uc watch`, `uc split`. It ends
+//! A process of the agent's own program that does a part of the work: such as `uc split`. It ends
 //! when the agent does, however that ends, and is started again, after a pause, when it ends by itself.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -64,6 +64,18 @@ impl Place {
         }
     }
 
+    /// Answers a question that waits, if one does, without a thread. A process that asks and writes nothing holds the
+    /// caller up for [`PATIENCE`].
+    pub(crate) fn answer_waiting<Q: DeserializeOwned, A: Serialize>(
+        &self,
+        answer: impl Fn(Q) -> A,
+    ) {
+        let waits = self.listener.set_nonblocking(true);
+        if let Ok((stream, _)) = waits.and_then(|()| self.listener.accept()) {
+            drop(reply(stream, &answer));
+        }
+    }
+
     /// Answers each question, on a thread of its own.
     ///
     /// # Errors

@@ -140,6 +140,11 @@ impl<T: Task> Status<T, T::Done> {
         })
     }
 
+    /// Answers a question that waits, if one does, with a status: for a process that may have no second thread.
+    pub fn answer_waiting<Q: DeserializeOwned>(place: &Place, status: impl Fn(Q) -> Self) {
+        place.answer_waiting(status);
+    }
+
     /// Answers each question with a status, on a thread of its own, until the result is dropped.
     ///
     /// # Errors

@@ -34,10 +34,26 @@ const SWEEP_NS: u64 = 1_000_000_000;
 /// keeper does more than restart holders.
 const YOUNG_NS: u64 = 100_000_000;
 
-/// Work that is done every second, and its next time.
-struct EverySecond<'a> {
-    at_ns: u64,
-    is_over: &'a mut dyn FnMut() -> bool,
+/// What a keeper does next; of two, it does the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Next {
+    /// The holder goes on.
+    GoOn,
+    /// Ports came or went: another holder is started, which has their links.
+    Renew,
+    /// The holder ends, and then the keeper.
+    End,
+}
+
+/// Further work of a keeper, between two looks at its holder.
+pub trait Duties {
+    /// Called at each look, about every 4 ms.
+    fn look(&mut self) -> Next {
+        Next::GoOn
+    }
+
+    /// Called every second.
+    fn each_second(&mut self) -> Next;
 }
 
 /// Supervises a holder.
@@ -74,28 +90,27 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Keeps a holder running until a signal asks for the end, or `is_over` returns true, which is
-    /// called every second. The calling process must have no other thread. Returns how many holders
-    /// there were; when it returns, no handshake waits any more.
+    /// Keeps a holder running until a signal or `duties` ask for the end. The calling process must have no
+    /// other thread. Returns how many holders there were; when it returns, no handshake waits any more.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn run(&self, is_over: &mut dyn FnMut() -> bool) -> Result<u32, WatchError> {
+    pub fn run(&self, duties: &mut dyn Duties) -> Result<u32, WatchError> {
         let holder = Holder::new(self.programs, self.injector);
         let mut holders = 0;
-        let mut every_second = EverySecond { at_ns: 0, is_over };
+        let mut second_at_ns = 0;
         loop {
             let born_ns = now_ns();
             let child = self.start(&holder)?;
             holders += 1;
-            let ended = self.look_after(child, &holder, &mut every_second);
+            let next = self.look_after(child, &holder, duties, &mut second_at_ns);
             // The holder may have been killed: the keeper completes its work.
             holder.release_all();
-            if ended {
+            if next == Next::End {
                 holder.end()?;
                 return Ok(holders);
             }
-            if now_ns() - born_ns < YOUNG_NS {
+            if next == Next::GoOn && now_ns() - born_ns < YOUNG_NS {
                 self.programs.be_alive(0)?;
                 holder.release_all();
                 std::thread::sleep(Duration::from_nanos(YOUNG_NS));
@@ -142,36 +157,39 @@ impl<'a> Keeper<'a> {
         wants
     }
 
-    /// Waits until the child has died (returns false), or until the end is requested and the child
-    /// has ended (returns true).
+    /// Waits until the child has ended. Returns why it was asked to: [`Next::GoOn`]: it was not.
     fn look_after(
         &self,
         child: Pid,
         holder: &Holder<'_>,
-        every_second: &mut EverySecond<'_>,
-    ) -> bool {
-        let (mut ending, mut over) = (false, false);
+        duties: &mut dyn Duties,
+        second_at_ns: &mut u64,
+    ) -> Next {
+        let mut next = Next::GoOn;
         loop {
-            if (self.wants_end() || over) && !ending {
-                ending = true;
+            let mut wanted = match self.wants_end() {
+                true => Next::End,
+                false => duties.look(),
+            };
+            if now_ns() >= *second_at_ns {
+                self.programs.sweep(now_ns());
+                wanted = wanted.max(duties.each_second());
+                *second_at_ns = now_ns() + SWEEP_NS;
+            }
+            if next == Next::GoOn && wanted != Next::GoOn {
                 // Fails if it has ended already.
                 let _gone = nix::sys::signal::kill(child, Signal::SIGTERM);
             }
+            next = next.max(wanted);
             match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => {}
-                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_) => return ending,
+                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_) => return next,
                 Ok(_) => {}
             }
-            let now_ns = now_ns();
-            if now_ns > self.programs.alive_until_ns().saturating_add(SILENT_NS)
+            if now_ns() > self.programs.alive_until_ns().saturating_add(SILENT_NS)
                 && self.programs.maps.held.keys().next().is_some()
             {
                 holder.release_all();
-            }
-            if now_ns >= every_second.at_ns {
-                self.programs.sweep(now_ns);
-                over = (every_second.is_over)();
-                every_second.at_ns = now_ns + SWEEP_NS;
             }
             let mut wait = [PollFd::new(
                 std::os::fd::AsFd::as_fd(&self.signals),

@@ -7,6 +7,7 @@
 //! - [`Programs`], [`Settings`]: the programs in the kernel, and the operator's settings of them.
 //! - [`Holder`]: sends probes, then the handshakes that waited for them. [`Keeper`]: two processes,
 //!   either of which may be killed without loss.
+//! - [`Setup`], [`Status`]: what an agent tells the process, and what it answers.
 //! - [`Events`]: counters of handshakes and probes.
 
 mod clock;
@@ -22,15 +23,17 @@ mod probe;
 mod programs;
 mod schedule;
 mod settings;
+mod setup;
 mod sweep;
 
 pub use error::WatchError;
 pub use events::{Event, Events};
 pub use holder::{Holder, Stop};
 pub use inject::Injector;
-pub use keeper::Keeper;
+pub use keeper::{Duties, Keeper, Next};
 pub use key::{ProbeKey, ProbeKeys};
 pub use programs::{Programs, Watched};
+pub use setup::{Done, PortSetup, Setup, Status};
 pub use uc_law::{Data, StartSettings as Settings};
 
 /// Types that bindgen generates from `bpf/watch/layout.h`.

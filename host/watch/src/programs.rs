@@ -126,28 +126,17 @@ impl Programs {
         let claim = claim.ok_or_else(|| WatchError::AlreadyWatched {
             name: name_of(ifindex),
         })?;
-        let key = ifindex.to_ne_bytes();
-        let failed =
-            |error| WatchError::libbpf(format!("set up the watch on {}", name_of(ifindex)), &error);
-        let port = uc_watch_port {
-            policy: settings.policy,
-            per_second: settings.per_second,
-            burst: settings.burst,
-            sends: bits(settings.sends),
-            receives: bits(settings.receives),
-            pad: [0; 6],
-        };
         let allowance = uc_watch_allowance {
             tokens: settings.burst,
             ..uc_watch_allowance::default()
         };
-        let maps = &self.maps;
-        maps.allowances
-            .update(&key, allowance.as_bytes(), MapFlags::ANY)
-            .map_err(failed)?;
-        maps.watched
-            .update(&key, port.as_bytes(), MapFlags::ANY)
-            .map_err(failed)?;
+        let added = self.maps.allowances.update(
+            &ifindex.to_ne_bytes(),
+            allowance.as_bytes(),
+            MapFlags::ANY,
+        );
+        added.map_err(|error| set_up(ifindex, &error))?;
+        self.set(ifindex, settings)?;
         let attach = |program: &OwnedFd, direction| {
             let order = Order::BeforePort;
             attach_program(program.as_fd(), ifindex, direction, via, order)
@@ -158,6 +147,31 @@ impl Programs {
             _to_guest: attach(&self.to_guest, Direction::ToGuest)?,
             _from_guest: attach(&self.from_guest, Direction::FromGuest)?,
         })
+    }
+
+    /// Changes the settings of a watched port, for flows that start from now on.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set(&self, ifindex: u32, settings: &StartSettings) -> Result<(), WatchError> {
+        let port = uc_watch_port {
+            policy: settings.policy,
+            per_second: settings.per_second,
+            burst: settings.burst,
+            sends: bits(settings.sends),
+            receives: bits(settings.receives),
+            pad: [0; 6],
+        };
+        let (key, watched) = (ifindex.to_ne_bytes(), &self.maps.watched);
+        let set = watched.update(&key, port.as_bytes(), MapFlags::ANY);
+        set.map_err(|error| set_up(ifindex, &error))
+    }
+
+    /// Makes handshakes of a port pass from now on, and removes its settings.
+    pub fn forget(&self, ifindex: u32) {
+        for map in [&self.maps.watched, &self.maps.allowances] {
+            let _gone_already = map.delete(&ifindex.to_ne_bytes());
+        }
     }
 
     /// Tells the programs once that a holder is alive for `for_ns`, and the wall-clock time;
@@ -231,6 +245,10 @@ impl Programs {
             Direction::ToGuest => self.to_guest.as_fd(),
         }
     }
+}
+
+fn set_up(ifindex: u32, error: &libbpf_rs::Error) -> WatchError {
+    WatchError::libbpf(format!("set up the watch on {}", name_of(ifindex)), error)
 }
 
 /// Returns the port in a key of the table of waiting handshakes.
