@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, PrintLevel};
+use uc_port::KernelError;
 
 use crate::error::{GuestError, Linux};
 
@@ -73,10 +74,8 @@ pub(crate) fn map_of(object: &Object, name: &str) -> Result<MapHandle, GuestErro
 }
 
 pub(crate) fn missing(what: &str) -> GuestError {
-    GuestError::Kernel {
-        action: format!("find '{what}' in the object"),
-        source: std::io::Error::other("it has none"),
-    }
+    let action = format!("find '{what}' in the object");
+    KernelError::new(action, std::io::Error::other("it has none")).into()
 }
 
 fn loading(all: &[Ops<'_>]) -> String {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use libbpf_rs::ErrorKind;
+use uc_port::KernelError;
 
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -139,13 +140,8 @@ pub enum GuestError {
         number: u8,
     },
     /// Any other error of the kernel.
-    #[error("could not {action}: {source}")]
-    Kernel {
-        /// The operation that failed, and its object.
-        action: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
 }
 
 /// A kernel version: 6.4 is `Linux(6, 4)`.
@@ -177,7 +173,7 @@ impl GuestError {
         let action = action.into();
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { action },
-            _ => Self::Kernel { action, source },
+            _ => KernelError::new(action, source).into(),
         }
     }
 
@@ -186,10 +182,7 @@ impl GuestError {
         let action = action.into();
         match source.kind() {
             ErrorKind::PermissionDenied => Self::NotPermitted { action },
-            _ => Self::Kernel {
-                action,
-                source: io::Error::other(format!("{source:#}")),
-            },
+            _ => KernelError::libbpf(action, source).into(),
         }
     }
 
@@ -204,7 +197,7 @@ impl GuestError {
         // that is missing in the kernel's BTF: that error is reported as it is.)
         let lacks = matches!(source.kind(), ErrorKind::Unsupported | ErrorKind::NotFound);
         match Self::from_libbpf(action, source) {
-            Self::Kernel { action, source } if lacks || needed.is_missing() => {
+            Self::Kernel(KernelError { action, source }) if lacks || needed.is_missing() => {
                 Self::NoKernelSupport {
                     action,
                     needed,

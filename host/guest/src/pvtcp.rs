@@ -109,7 +109,7 @@ impl Pvtcp {
         let policies = map_of(&object, "policies")?;
         let written = policies.update(&[0; 4], raw.as_bytes(), MapFlags::ANY);
         written.map_err(|error| GuestError::from_libbpf("write its policy", &error))?;
-        let attach = |name: &'static str| {
+        let attach = |name: &'static str| -> Result<_, GuestError> {
             let mut programs = object.progs_mut();
             let program = programs.find(|program| program.name() == name);
             let program = program.ok_or_else(|| crate::control::missing(name))?;

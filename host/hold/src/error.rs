@@ -2,7 +2,7 @@
 
 use std::io;
 
-use uc_port::PortError;
+use uc_port::{KernelError, PortError};
 use uc_service::ServiceError;
 
 /// Why a port's packets can't be held, or its guest not be sent duplicate ACKs.
@@ -87,13 +87,8 @@ pub enum HoldError {
     )]
     Capability,
     /// The kernel refused something.
-    #[error("could not {action}: {source}")]
-    Kernel {
-        /// The operation that failed.
-        action: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// A program can't be loaded or attached.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -104,18 +99,12 @@ impl HoldError {
     pub(crate) fn kernel(action: impl Into<String>, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT) => Self::Capability,
-            _ => Self::Kernel {
-                action: action.into(),
-                source,
-            },
+            _ => KernelError::new(action, source).into(),
         }
     }
 
     /// Creates an error from one of libbpf-rs.
     pub(crate) fn libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
-        Self::Kernel {
-            action: action.into(),
-            source: io::Error::other(format!("{source:#}")),
-        }
+        KernelError::libbpf(action, source).into()
     }
 }

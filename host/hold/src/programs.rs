@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use uc_port::{
-    AttachVia, Direction, Link, Loaded, Order, PortError, attach_program, behind, now_ns,
+    AttachVia, Direction, KernelError, Link, Loaded, Order, PortError, attach_program, behind,
+    now_ns,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -133,7 +134,7 @@ impl Programs {
         let attach = |program: &OwnedFd, direction, order| {
             attach_program(program.as_fd(), ifindex, direction, AttachVia::Tcx, order).map_err(
                 |error| match error {
-                    PortError::Kernel { source, .. }
+                    PortError::Kernel(KernelError { source, .. })
                         if source.raw_os_error() == Some(libc::EINVAL) =>
                     {
                         HoldError::NoTcx { name: name.into() }

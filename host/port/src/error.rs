@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use uc_files::FileError;
 
+use crate::kernel_error::KernelError;
 use crate::layout::UC_PORTS_MAX;
 
 /// Errors of this crate. Each names the object, the place and the remedy.
@@ -175,13 +176,8 @@ pub enum PortError {
     #[error("{max} ports have a plan, which is the limit; detach some", max = UC_PORTS_MAX)]
     TooManyPorts,
     /// Any other error of the kernel.
-    #[error("could not {action}: {source}")]
-    Kernel {
-        /// The operation that failed, and its object.
-        action: String,
-        /// The kernel's error.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
 }
 
 impl From<FileError> for PortError {
@@ -200,7 +196,7 @@ impl PortError {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => PortError::NotPermitted { action },
             Some(libc::ENOSYS | libc::EOPNOTSUPP) => PortError::NoKernelSupport { action, source },
-            _ => PortError::Kernel { action, source },
+            _ => KernelError::new(action, source).into(),
         }
     }
 
@@ -214,10 +210,7 @@ impl PortError {
                 action,
                 source: text,
             },
-            _ => PortError::Kernel {
-                action,
-                source: text,
-            },
+            _ => KernelError::new(action, text).into(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut};
 
 use crate::error::PortError;
+use crate::kernel_error::KernelError;
 use crate::refusal::{self, silence_libbpf};
 
 /// A loaded object. Its maps and programs live while any descriptor of them does.
@@ -69,9 +70,7 @@ impl Loaded {
     }
 
     fn missing(&self, name: &str) -> PortError {
-        PortError::Kernel {
-            action: self.action.to_owned(),
-            source: io::Error::other(format!("the object has no '{name}'")),
-        }
+        let why = io::Error::other(format!("the object has no '{name}'"));
+        KernelError::new(self.action, why).into()
     }
 }

@@ -157,6 +157,7 @@ mod tests {
     use libbpf_rs::ObjectBuilder;
 
     use super::*;
+    use crate::kernel_error::KernelError;
 
     /// Writes into IPv6's first word without a change of the packet's checksum.
     const FORGETFUL: &str = r#"
@@ -198,7 +199,7 @@ char LICENSE[] SEC("license") = "GPL";
         packet[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
         match run_summed(program.as_fd(), &packet, context) {
             Ok(_) => uc_live::skip("test runs that check a packet's checksum (Linux 6.11)"),
-            Err(PortError::Kernel { source, .. }) => {
+            Err(PortError::Kernel(KernelError { source, .. })) => {
                 assert_eq!(source.raw_os_error(), Some(libc::EBADMSG), "{source}");
             }
             Err(error) => panic!("{error}"),

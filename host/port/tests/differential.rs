@@ -28,7 +28,8 @@ use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
 use uc_port::{
-    Counters, Direction, FlowView, PacketContext, PortCoupling, PortError, PortPlan, Programs,
+    Counters, Direction, FlowView, KernelError, PacketContext, PortCoupling, PortError, PortPlan,
+    Programs,
 };
 
 /// Maximum pause that the comparison tolerates, well below the smallest retransmission timeout.
@@ -60,7 +61,7 @@ type Checked<T> = Result<T, TestCaseError>;
 /// Returns the kernel's error number.
 fn errno(error: &PortError) -> Option<i32> {
     match error {
-        PortError::Kernel { source, .. } => source.raw_os_error(),
+        PortError::Kernel(KernelError { source, .. }) => source.raw_os_error(),
         _ => None,
     }
 }

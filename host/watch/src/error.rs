@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use uc_port::PortError;
+use uc_port::{KernelError, PortError};
 
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -64,26 +64,18 @@ pub enum WatchError {
         name: String,
     },
     /// Any other error of the kernel.
-    #[error("could not {action}: {source}")]
-    Kernel {
-        /// The operation that failed, and its object.
-        action: String,
-        /// The kernel's error.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
 }
 
 impl WatchError {
     /// Creates an error from the kernel's refusal of `action`.
     pub(crate) fn kernel(action: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
-        WatchError::Kernel {
-            action: action.into(),
-            source: source.into(),
-        }
+        KernelError::new(action, source).into()
     }
 
     /// Creates an error from one of libbpf-rs.
     pub(crate) fn libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
-        WatchError::kernel(action, std::io::Error::other(format!("{source:#}")))
+        KernelError::libbpf(action, source).into()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use uc_port::KernelError;
+
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -20,13 +22,8 @@ pub enum SocketError {
     )]
     NoDiag,
     /// Any other error of the kernel.
-    #[error("could not {action}: {source}")]
-    Kernel {
-        /// The operation that failed, and its object.
-        action: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
 }
 
 impl SocketError {
@@ -34,7 +31,7 @@ impl SocketError {
         let action = action.into();
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { action },
-            _ => Self::Kernel { action, source },
+            _ => KernelError::new(action, source).into(),
         }
     }
 }
