@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use uc_split::{CAVEAT, Limits, PortRange, ServiceError, Setup, Split as Running, Status, clean};
+use uc_split::{
+    CAVEAT, Limits, PortRange, ServiceError, Setup, Split as Running, Status, clean, limits,
+};
 
 use crate::tasks::tasks_on_stdin;
 use uc_program::cancel_on_signal;
@@ -168,7 +170,7 @@ impl Split {
 
     fn limits(&self) -> Result<Limits> {
         let number = |most: Option<u32>| most.map(|most| most as usize);
-        Ok(Limits::new(
+        Ok(limits(
             number(self.connections_max),
             number(self.guest_max),
             self.threads.map(usize::from),

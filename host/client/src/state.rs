@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use uc_service::commands::{dupack, hold, split};
 
 /// The agent's state at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,13 +228,13 @@ pub struct CommandState<Status> {
 }
 
 /// The connections that `uc split` splits for the agent.
-pub type SplitState = CommandState<uc_split::Status>;
+pub type SplitState = CommandState<split::Status>;
 
 /// The duplicate ACKs that `uc dupack` sends for the agent.
-pub type DupackState = CommandState<uc_hold::dupack::Status>;
+pub type DupackState = CommandState<dupack::Status>;
 
 /// The packets that `uc hold` holds for the agent.
-pub type HoldState = CommandState<uc_hold::Status>;
+pub type HoldState = CommandState<hold::Status>;
 
 impl<Status> CommandState<Status> {
     /// Returns true if the command works for all ports for which the policy wants it.

@@ -8,19 +8,15 @@
 //! Read in this order:
 //! - `frame`: a duplicate ACK as a frame for the guest.
 //! - `wire`: the socket at a port: sends frames, and learns guests' Ethernet addresses.
-//! - `setup`: at which ports, and when.
 //! - `sender`: walks through the flow table at intervals.
-//! - `status`: what the one process in a network namespace answers.
+//! - [`Setup`], [`Status`]: what an agent tells the process; what it answers.
 
 mod frame;
 mod sender;
-mod setup;
-mod status;
 mod wire;
 
 pub use sender::Sender;
-pub use setup::{PortSetup, Setup};
-pub use status::{Counts, Done, Status};
+pub use uc_service::commands::dupack::{Counts, Done, PortSetup, Setup, Status};
 
 /// What the duplicate ACKs may do to a guest, in one line.
 pub const CAVEAT: &str = "on a path whose round-trip time jumps, duplicate ACKs come before the late ACKs, and \

@@ -16,6 +16,8 @@ use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use uc_port::{Source, now_ns};
+use uc_service::commands::Key;
+use uc_service::commands::hold::{Done, HeldFlow, PortSetup};
 
 use crate::counts::Counts;
 use crate::error::HoldError;
@@ -24,8 +26,7 @@ use crate::laws::Laws;
 use crate::port::Port;
 use crate::programs::Programs;
 use crate::round_robin::take_of_each;
-use crate::setup::PortSetup;
-use crate::status::{Done, HeldFlow, Key};
+use crate::setup::settings;
 use crate::work::Work;
 
 /// Interval of the heartbeat, and the time for which one heartbeat is valid.
@@ -235,7 +236,7 @@ impl Work for Holder {
     }
 
     fn add(&mut self, port: &PortSetup) -> Result<(), HoldError> {
-        let settings = port.settings();
+        let settings = settings(port);
         let laws = settings.buffer.map(|_| self.laws()).transpose()?;
         let port = Port::open(&self.programs, laws.as_ref(), &port.name, settings)?;
         let ifindex = port.ifindex();

@@ -14,7 +14,7 @@
 //!   packet sockets.
 //! - `frame`, `edit`, `held_segment`: a packet in memory; what is made of it; one segment of it.
 //! - `port`, `round_robin`, `holder`: one port; each in its turn; all ports together.
-//! - `setup`, `status`: what an agent tells the process; what it answers.
+//! - [`Setup`], [`Status`]: what an agent tells the process; what it answers.
 //! - `work`, `running`: ports that may change, for either function; the process that an agent runs.
 
 mod counts;
@@ -34,7 +34,6 @@ mod running;
 #[cfg(test)]
 mod samples;
 mod setup;
-mod status;
 mod table;
 mod wire;
 mod work;
@@ -43,9 +42,9 @@ pub use counts::Counts;
 pub use error::HoldError;
 pub use holder::Holder;
 pub use running::Running;
-pub use setup::{PortSetup, Setup};
-pub use status::{Done, HeldFlow, Key, Status};
 pub use uc_service::Ports;
+pub use uc_service::commands::Key;
+pub use uc_service::commands::hold::{Done, HeldFlow, PortSetup, Setup, Status};
 pub use work::{Reserved, Work, Worker};
 
 /// Caution that `uc hold` prints at its start, in one line.

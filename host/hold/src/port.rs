@@ -10,6 +10,7 @@ use uc_core::consts;
 use uc_files::claim_port;
 use uc_hold_core::{Hold, Out, Settings, flags};
 use uc_port::{PortError, interface_index};
+use uc_service::commands::hold::HeldFlow;
 use zerocopy::FromBytes;
 
 use crate::counts::Counts;
@@ -20,7 +21,6 @@ use crate::held_segment::{HeldSegment, Joined};
 use crate::laws::Laws;
 use crate::layout::uc_hold_head;
 use crate::programs::{Attached, PortMaps, Programs};
-use crate::status::HeldFlow;
 use crate::wire::Wire;
 
 const SYN_ACK: u8 = flags::SYN | flags::ACK;

@@ -5,10 +5,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use uc_port::Source;
+use uc_service::commands::Key;
 use uc_service::{PortTask, Ports, Served, Status};
 
 use crate::error::HoldError;
-use crate::status::Key;
 use crate::work::{Reserved, Work, Worker};
 
 /// Longest time for which a step waits, so that the caller can look for a new setup and for its end.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use uc_port::Source;
+use uc_service::commands::Key;
 use uc_service::{PortTask, Ports, Status};
 
 use crate::error::HoldError;
-use crate::status::Key;
 
 /// Interval at which a worker tries again to work at ports that are refused.
 const AGAIN_EVERY: Duration = Duration::from_secs(1);

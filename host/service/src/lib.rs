@@ -8,9 +8,11 @@
 //! - [`Ports`]: such a task for each port by itself.
 //! - [`Status`]: what it does and has done: takes the place, answers, and asks the process that has it.
 //! - `place.rs`, `ask.rs`: the socket, and its two ends.
+//! - [`commands`]: the tasks of the commands that an agent runs, and their answers.
 //! - [`confine`]: processes without rights, for parsers of what guests and strangers send.
 
 mod ask;
+pub mod commands;
 pub mod confine;
 mod place;
 mod ports;

@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::error::SplitError;
-use crate::setup::Setup;
 use crate::{interfaces, programs, rules, sockets};
+use uc_service::commands::split::Setup;
 
 /// Checks whether this host can split so. Returns whether it has IPv6.
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use serde::{Deserialize, Serialize};
+use uc_service::commands::split::Totals;
 
 /// Counts that workers add to.
 #[derive(Debug, Default)]
@@ -21,30 +21,6 @@ pub struct Counts {
     pub too_many: AtomicU64,
     /// Bytes to the far ends and to the guests.
     pub bytes: [AtomicU64; 2],
-}
-
-/// The numbers of connections and bytes since the process began.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Connections that are split now.
-    pub open: u64,
-    /// Connections that were split since the start.
-    pub split: u64,
-    /// Split connections whose far end speaks Multipath TCP.
-    pub multipath: u64,
-    /// Connections that both ends closed.
-    pub orderly: u64,
-    /// Connections that an end reset, or that was lost.
-    pub reset: u64,
-    /// Connections that the second end refused or did not answer; the first got a reset.
-    pub refused: u64,
-    /// Connections that were reset at once, as there were the maximum number of all or of
-    /// the guest's already.
-    pub too_many: u64,
-    /// Bytes that the far ends' sockets took.
-    pub bytes_to_far_ends: u64,
-    /// Bytes that the guests' sockets took.
-    pub bytes_to_guests: u64,
 }
 
 impl Counts {

@@ -3,7 +3,8 @@
 //! other's addresses and ports. `docs/split.md` describes it.
 //!
 //! Read in this order:
-//! - [`setup`]: what is split.
+//! - [`Setup`], [`Status`]: what is split; what the process answers.
+//! - `setup`: the setup that threads share, and limits.
 //! - [`rules`], `programs`: the packet filter's table and the route that bring packets to this process.
 //! - [`interfaces`], [`check()`]: whether this host can.
 //! - `side`, `sockets`: the options of the sockets; an end that is not orderly is a reset.
@@ -12,7 +13,6 @@
 //! - `connection`: both directions of a connection, and how it ends.
 //! - `worker`, [`split`]: threads that wait for sockets; counts of what they did.
 //! - `seen`: whether a connection is split.
-//! - [`status`]: what the one process that splits in a network namespace answers.
 
 mod check;
 mod connection;
@@ -25,22 +25,20 @@ mod programs;
 mod quota;
 pub mod rules;
 mod seen;
-pub mod setup;
+mod setup;
 mod side;
 mod sockets;
 pub mod split;
-pub mod status;
 mod worker;
 
 pub use check::{check, check_host};
-pub use counts::Totals;
 pub use error::SplitError;
 pub use rules::clean;
 pub use seen::is_split;
-pub use setup::{Limits, PortRange, Setup};
+pub use setup::limits;
 pub use split::Split;
-pub use status::{Done, Status};
 pub use uc_service::ServiceError;
+pub use uc_service::commands::split::{Done, Limits, PortRange, Setup, Status, Totals};
 
 /// What a split takes from its guests, in one line.
 pub const CAVEAT: &str = "an ACK that the guest gets is this host's, not the far end's: what the far end has \

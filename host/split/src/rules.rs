@@ -21,7 +21,7 @@ use nix::net::if_::if_nametoindex;
 
 use crate::error::SplitError;
 use crate::programs;
-use crate::setup::Setup;
+use uc_service::commands::split::Setup;
 
 /// Name of the table, of family `inet`.
 pub const TABLE: &str = "undercurrent_split";

@@ -15,11 +15,11 @@ use crate::counts::Counts;
 use crate::error::SplitError;
 use crate::quota::Quota;
 use crate::rules::Rules;
-use crate::setup::{Current, Limits, Setup};
+use crate::setup::Current;
 use crate::side::Side;
 use crate::sockets;
-use crate::status::{Done, Status};
 use crate::worker::{Listener, Worker};
+use uc_service::commands::split::{Done, Limits, Setup, Status};
 
 /// Interval at which the end of a drain is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

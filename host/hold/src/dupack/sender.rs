@@ -8,13 +8,12 @@ use nix::time::{ClockId, clock_gettime};
 use uc_core::dupack::{Policy, Rounds, segment};
 use uc_core::{Law, consts};
 use uc_port::{FlowView, PortPlan, Programs, Source, now_ns};
+use uc_service::commands::Key;
+use uc_service::commands::dupack::{Counts, Done, PortSetup};
 
 use crate::dupack::frame::frame;
-use crate::dupack::setup::PortSetup;
-use crate::dupack::status::{Counts, Done};
 use crate::dupack::wire::Wire;
 use crate::error::HoldError;
-use crate::status::Key;
 use crate::work::Work;
 
 /// Shortest time from one walk to the next.
@@ -90,7 +89,7 @@ impl Work for Sender {
             None => drop(self.ports.remove(&before.ifindex)),
             Some(now) => {
                 if let Some(port) = self.ports.get_mut(&now.ifindex) {
-                    (port.name, port.policy) = (now.name.clone(), now.policy());
+                    (port.name, port.policy) = (now.name.clone(), policy(now));
                 }
             }
         }
@@ -177,6 +176,14 @@ impl Sender {
     }
 }
 
+/// Converts the settings of a port to the core's policy.
+fn policy(port: &PortSetup) -> Policy {
+    Policy::new(
+        Duration::from_micros(port.least_us),
+        port.short_tails_us.map(Duration::from_micros),
+    )
+}
+
 /// Checks that duplicate ACKs can help at a port, and begins to learn its guests' addresses.
 fn opened(programs: Option<&Programs>, port: &PortSetup) -> Result<Port, HoldError> {
     let name = || port.name.clone();
@@ -189,7 +196,7 @@ fn opened(programs: Option<&Programs>, port: &PortSetup) -> Result<Port, HoldErr
     }
     Ok(Port {
         name: name(),
-        policy: port.policy(),
+        policy: policy(port),
         wire: Wire::open(port.ifindex)?,
         counts: Counts::default(),
     })

@@ -1,12 +1,42 @@
-//! What the one process that sends duplicate ACKs in a network namespace answers to those who ask.
+//! `uc dupack`: at which ports duplicate ACKs are sent, and when; and what the process answers.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use uc_service::PortTask;
 
-use crate::dupack::setup::{PortSetup, Setup};
+use super::to_us;
+use crate::{PortTask, Ports};
+
+/// The ports at which duplicate ACKs are sent; it may change while the process runs.
+pub type Setup = Ports<PortSetup>;
+
+/// When the flows of a port get duplicate ACKs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortSetup {
+    /// Name of the interface.
+    pub name: String,
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Shortest silence before duplicate ACKs, in microseconds.
+    pub least_us: u64,
+    /// Three duplicate ACKs also where fewer than four segments are in flight; where one is, so many
+    /// microseconds later. `None`: as many as the segments could cause.
+    pub short_tails_us: Option<u64>,
+}
+
+impl PortSetup {
+    /// Creates the settings of a port.
+    pub fn new(name: &str, ifindex: u32, least: Duration, short_tails: Option<Duration>) -> Self {
+        Self {
+            name: name.to_owned(),
+            ifindex,
+            least_us: to_us(least),
+            short_tails_us: short_tails.map(to_us),
+        }
+    }
+}
 
 /// How much was sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +59,7 @@ impl AddAssign for Counts {
 }
 
 /// At which ports duplicate ACKs are sent, and how many were.
-pub type Status = uc_service::Status<Setup, Done>;
+pub type Status = crate::Status<Setup, Done>;
 
 /// How many duplicate ACKs the process has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
