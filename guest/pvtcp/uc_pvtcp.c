@@ -423,4 +423,4 @@ module_exit(pvtcp_exit);
 MODULE_DESCRIPTION("TCP timeouts and round-trip times that know of stolen time (PVTCP)");
 MODULE_AUTHOR("The Undercurrent authors");
 MODULE_LICENSE("Dual BSD/GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION("0.2.0");
