@@ -1,9 +1,9 @@
 # What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz games lint prove bench deb site wheel python
+.PHONY: help demo test fuzz games lint prove bench deb site wheel python release
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 14
 
 demo: ## set everything up and show a legacy guest's share without and with Undercurrent
 	@scripts/demo
@@ -38,3 +38,6 @@ wheel: ## build the wheel of the Python package: out/undercurrent-VERSION-….wh
 
 python: ## build the wheel, and run the tests of the Python package, on Ray too
 	@scripts/wheel --test
+
+release: ## build all that is shipped into out/, with SHA256SUMS; refuse what a second build makes otherwise
+	@scripts/release
