@@ -38,7 +38,8 @@ impl Table for StartPolicy {
 }
 
 impl Watch {
-    /// Returns the slowest rate of turns: at a slower one nothing would start.
+    /// Returns the minimum of `pace`, the rate at which a receiving host grants first windows: at a
+    /// lower one no flow would start.
     pub fn slowest_pace() -> BitsPerSec {
         let row = StartPolicy::row(start_keys::PACE);
         match row.map(|row| Value::of_field(row, *row.range.start())) {
@@ -47,13 +48,13 @@ impl Watch {
         }
     }
 
-    /// Lists the settings that can't be.
+    /// Lists the settings outside their ranges.
     pub fn faults(&self) -> Faults {
         self.out_of_range()
     }
 }
 
-/// Returns the core's policy for the start `watch`; `usual` has what the operator did not choose.
+/// Returns the core's policy for the start `watch`: the operator's settings, and `usual` for the rest.
 pub fn watch_policy(watch: &Watch, usual: &StartPolicy) -> StartPolicy {
     let mut policy = *usual;
     watch.apply(&mut policy);
@@ -75,25 +76,27 @@ pub enum Data {
     FromBoth,
 }
 
-/// What the operator wants of the starts of a port's flows.
+/// Settings of the start `watch` of a port: what probes, windows and waiting are like, and for which
+/// flows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartSettings {
-    /// How many probes, how long, what becomes of windows.
+    /// Probes, first windows and waiting, as the core reads them.
     #[serde(with = "fields")]
     pub policy: StartPolicy,
-    /// What the guest sends and this host sends probes for: as the client, or as the server.
+    /// The guest's data for which this host sends probes: what it sends as client, as server, or both.
     pub sends: Data,
-    /// What the guest receives and this host sets windows for: of the client, or of the server.
+    /// Data to the guest for which this host sets first windows: of a client, of a server, or of both.
     pub receives: Data,
-    /// Handshakes of the port's guest that are watched in a second; more of them pass.
+    /// Handshakes of the port's guest that are held per second, on average; further ones pass.
     pub per_second: u32,
-    /// How many of them at once.
+    /// Handshakes that may be held at once, ahead of `per_second`.
     pub burst: u32,
 }
 
 impl Default for StartSettings {
-    /// A start that user space can keep to: probes within half a millisecond.
+    /// Returns the settings of real ports. Probes of a flow leave within half a millisecond, because
+    /// user space cannot time them more finely.
     fn default() -> Self {
         Self {
             policy: StartPolicy {

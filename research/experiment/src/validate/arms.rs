@@ -205,7 +205,7 @@ fn check_real_case(key: &str, case: &Case, topology: Topology) -> Result<(), Onl
     if case.grants.is_some() {
         return Err(only(
             format!("{key}.grants"),
-            "turns between hosts",
+            "first windows granted by another host",
             &[Arm::Sim],
         ));
     }

@@ -16,8 +16,8 @@ pub(super) fn check_start_law(key: &str, guests: &Guests) -> Check {
     first(&format!("{key}.watch"), watch.faults())
 }
 
-/// Checks that turns between hosts have flows to give them to, receivers that are several, and a
-/// sufficient rate.
+/// Checks that a granter of first windows has flows to grant them to, serves several receivers, and
+/// has a sufficient rate.
 pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
     let Some(rate) = case.grants else {
         return Ok(());
@@ -25,14 +25,14 @@ pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
     let key = format!("{key}.grants");
     let starts = case.guests.iter().any(|guests| guests.start_law.is_some());
     ensure(starts, &key, || {
-        "gives turns to flows with start_law = \"watch\", and no group has it; give it to one, or \
-         leave grants out"
+        "grants first windows to flows with start_law = \"watch\", and no group has it; add it to a \
+         group, or remove grants"
             .into()
     })?;
     let several = !network.topology.ends_in_bottleneck();
     ensure(several, &key, || {
         "is for receivers behind one shared link; a receiver of a star, switch or fat-tree has a link \
-         of its own, and its host gives the turns: leave grants out, or take the topology dumbbell"
+         of its own, whose host grants first windows: remove grants, or use the topology dumbbell"
             .into()
     })?;
     ensure(rate >= Watch::slowest_pace(), &key, || {
@@ -40,8 +40,8 @@ pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
     })
 }
 
-/// Checks that a host that receives from several groups has one policy, and a sufficient rate of
-/// pacing slots.
+/// Checks that a host that receives from several groups has one policy, and a sufficient rate for
+/// first windows.
 pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
     let shared = network.topology.ends_in_bottleneck();
     let rate = network.receiver_rate();
@@ -53,9 +53,9 @@ pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
         let key = format!("{key}.guests.{i}.watch");
         let watch = &guests.watch;
         let waits = watch.get(start_keys::WAIT) != Some(Value::Time(Nanos(0)));
-        let turns = waits && !watch.has(start_keys::PACE);
+        let paced = waits && !watch.has(start_keys::PACE);
         ensure(
-            !turns || rate >= Watch::slowest_pace(),
+            !paced || rate >= Watch::slowest_pace(),
             &format!("{key}.pace"),
             || {
                 format!(
