@@ -62,8 +62,9 @@ impl Compare {
         }
         let comparison = Comparison::of(&a, &b);
         if comparison.compared.is_empty() {
-            let [of_a, of_b] = &names;
-            bail!("{of_a} and {of_b}: {}", why_nothing([&a, &b], &comparison));
+            let [name_a, name_b] = &names;
+            let why = why_nothing([&a, &b], &comparison);
+            bail!("could not compare {name_a} with {name_b}: {why}");
         }
         let mut command = format!("uc-bench compare {} {}", quoted(&self.a), quoted(&self.b));
         if let Some(cases) = &self.case {
@@ -127,16 +128,18 @@ fn keep_case(record: &mut KeptRecord, result: &mut String, case: &str, name: &st
     Ok(())
 }
 
-/// Tells why there is nothing to compare, and the remedy.
+/// Returns why two results have nothing to compare, and the remedy.
 fn why_nothing([a, b]: [&KeptRecord; 2], comparison: &Comparison) -> String {
     if comparison.left_out.is_empty() {
         format!(
-            "no measure in common: they are of {} and {}; compare results of one experiment",
+            "no measure has the same case and point in both, which are of experiments {} and {}; name \
+             two results of one experiment, or two cases by --case CASE_OF_A=CASE_OF_B",
             a.head.experiment, b.head.experiment
         )
     } else {
         format!(
-            "no run in common: their first seeds are {} and {}; run both with the same --seed",
+            "no run has the same seed in both, whose first seeds are {} and {}; run both with the same \
+             --seed",
             a.head.seed, b.head.seed
         )
     }

@@ -184,7 +184,12 @@ fn runs_of_other_seeds_are_left_out_by_name_and_without_a_pair_nothing_is_compar
     std::fs::remove_dir_all(folder.path().join("out")).unwrap();
     refusal(
         uc(&folder, &["compare", "a", "far"]),
-        &["a and far", "no run in common", "1 and 90", "--seed"],
+        &[
+            "a with far",
+            "no run has the same seed",
+            "1 and 90",
+            "--seed",
+        ],
     );
     assert!(!folder.path().join("out").exists());
 }
@@ -199,8 +204,8 @@ fn a_foreign_file_is_refused_with_status_2() {
     refusal(
         uc(&folder, &["compare", "a", "b"]),
         &[
-            "a and b",
-            "no measure in common",
+            "a with b",
+            "no measure has the same case",
             "t/tiny",
             "one experiment",
         ],

@@ -1,5 +1,4 @@
-//! What an operator can choose about flows that share windows, on the command line: by law `coupled`,
-//! or by weights beside another.
+//! Options of flows that share windows: law `coupled`, or `--share` with another law.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -8,31 +7,30 @@ use uc_law::{Law, PortCoupling};
 use uc_words::Bytes;
 
 const COUPLED: &str = "Law coupled";
-const SHARE: &str = "Shared windows, beside any other law";
+const SHARE: &str = "Shared windows, with any other law";
 
 /// Options of flows that share windows; an option that is not given has its value in
 /// [`PortCoupling::default`].
 #[derive(Args, Default)]
 pub struct CoupledArguments {
-    /// The port's flows share the sum of their windows: W is the weight of one, 1 to 255, or of those
-    /// with this TCP port at either end; may be given several times
+    /// The port's flows share the sum of their windows by weight: W, 1 to 255, is the weight of each
+    /// flow, or of those with this TCP port at either end. May be given several times
     #[arg(long, value_name = "[PORT=]W", value_parser = share, help_heading = SHARE)]
     share: Vec<(Option<u16>, u8)>,
     /// Maximum sum of the windows, such as 256KiB; without the option the sum that the law computes
     #[arg(long, value_name = "SIZE", requires = "share", help_heading = SHARE)]
     share_total: Option<Bytes>,
-    /// With --share too: the guest's part of its groups' windows: twice the number is twice the
-    /// share, 1 to 255
+    /// The guest's weight in each of its groups, 1 to 255: twice the weight is twice the share of the
+    /// group's window. Also with --share
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u8).range(1..),
           help_heading = COUPLED)]
     weight: Option<u8>,
-    /// Weight of flows with this TCP port at either end among the guest's own flows, 1 to 255; may
+    /// Weight of flows with this TCP port at either end among the guest's own flows, 1 to 255. May
     /// be given several times
     #[arg(long, value_name = "PORT=P", value_parser = priority, help_heading = COUPLED)]
     priority: Vec<(u16, u8)>,
-    /// Ports share windows only with ports of the same number, such as one number for each tenant
-    /// or uplink. Also with --share; without the option each port of --share is uncoupled from the
-    /// others
+    /// Ports share windows only with ports of the same number: give each tenant a number, or each
+    /// uplink. Also with --share, under which a port without this option shares with no other
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..1 << 31),
           help_heading = COUPLED)]
     group: Option<u32>,
@@ -78,23 +76,23 @@ impl CoupledArguments {
             let mut ports: Vec<_> = self.priority.iter().map(|(port, _)| port).collect();
             ports.sort_unstable();
             if let Some(pair) = ports.windows(2).find(|pair| pair[0] == pair[1]) {
-                bail!("--priority: port {} has two: leave one of them", pair[0]);
+                bail!("--priority: port {} is given twice; remove one", pair[0]);
             }
             return Ok(Some(self.of_port()));
         }
         if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
-            bail!("--{name} is a parameter of law coupled: add --law coupled, or leave it out");
+            bail!("--{name} is a parameter of law coupled; add --law coupled, or remove --{name}");
         }
         Ok(None)
     }
 
-    /// `share` beside that law.
+    /// Returns how the port's flows divide the sum of the windows that this law computes.
     fn of_sum(&self, law: Law) -> Result<PortCoupling> {
         if law == Law::COUPLED || law == Law::PASS {
             let name = law.name();
             bail!(
-                "--share divides the windows that a law makes, and under law {name} there are none \
-                 to divide: name law ecn, dctcp or delay"
+                "--share divides windows that a law computes for each flow, and law {name} computes \
+                 none; add --law ecn, dctcp or delay, or remove --share"
             );
         }
         let given = [
@@ -105,7 +103,7 @@ impl CoupledArguments {
             ("group-by-rate", self.group_by_rate),
         ];
         if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
-            bail!("--{name} is a parameter of law coupled: leave it out beside --share");
+            bail!("--{name} is a parameter of law coupled; remove it, or remove --share");
         }
         let usual = PortCoupling::share(self.group);
         let of_all = self.share.iter().rev().find(|(port, _)| port.is_none());
@@ -122,6 +120,7 @@ impl CoupledArguments {
         })
     }
 
+    /// Returns how a port with law `coupled` shares windows.
     fn of_port(&self) -> PortCoupling {
         let usual = PortCoupling::default();
         let percent = u32::from(self.group_aggressiveness.unwrap_or(0));
@@ -152,7 +151,7 @@ fn share(text: &str) -> Result<(Option<u16>, u8), String> {
     }
     match text.parse() {
         Ok(weight) if weight > 0 => Ok((None, weight)),
-        _ => Err("not 1 to 255, such as 3, nor that behind a TCP port and =, such as 443=3".into()),
+        _ => Err("expected W or PORT=W, with a weight W of 1 to 255: 3 or 443=3".into()),
     }
 }
 
@@ -162,7 +161,7 @@ fn priority(text: &str) -> Result<(u16, u8), String> {
         parts.and_then(|(port, priority)| Some((port.parse().ok()?, priority.parse().ok()?)));
     match read {
         Some((port, priority)) if port > 0 && priority > 0 => Ok((port, priority)),
-        _ => Err("not a TCP port, = and 1 to 255, such as 443=8".into()),
+        _ => Err("expected PORT=P, with a priority P of 1 to 255: 443=8".into()),
     }
 }
 
