@@ -109,8 +109,9 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
 /// Hosts at switches: the number at each, and the host of each guest and receiver.
 struct Crowds {
     hosts_at: Vec<u32>,
-    /// Switch and index at it of the guests' hosts; next line, of the receivers'.
+    /// Switch of each guest's host, and the host's index at that switch.
     guests: Vec<(usize, usize)>,
+    /// Switch of each receiver's host, and the host's index at that switch.
     receivers: Vec<(usize, usize)>,
 }
 

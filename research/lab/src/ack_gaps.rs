@@ -11,9 +11,9 @@ pub struct AckGaps {
     last: Option<Nanos>,
     /// Gaps of a bin's width and more: when each ended, and its length.
     long: Vec<(Nanos, Nanos)>,
-    /// Time of the first ACK; next line, the number of shorter gaps that ended in each time of a
-    /// bin's width from then on.
+    /// Time of the first ACK.
     first: Nanos,
+    /// Number of shorter gaps that ended in each interval of a bin's width, counted from `first`.
     short: Vec<u32>,
 }
 

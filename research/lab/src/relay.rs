@@ -77,8 +77,9 @@ struct Exits {
     /// Frames dropped by any queue although their ECN field was ECT or CE.
     dropped_ect_frames: u64,
     failure: Option<LabError>,
-    /// Stalls of the only server, if it has any; next line, whether it is stalled.
+    /// Stalls of the only server, if it has any.
     stalled: Option<Stalled>,
+    /// Whether the only server is stalled now.
     stands: bool,
 }
 

@@ -20,9 +20,9 @@ use crate::ports::Ports;
 use crate::sampler::Sampler;
 use crate::web::Clients;
 
-/// Interval at which a waiting run checks the cancel flag; next line, minimum interval of progress
-/// reports.
+/// Interval at which a waiting run checks the cancel flag.
 const LOOK: Duration = Duration::from_millis(20);
+/// Minimum interval of progress reports.
 const REPORT: Duration = Duration::from_millis(100);
 
 /// The progress of a run.

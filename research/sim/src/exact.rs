@@ -20,11 +20,13 @@ pub struct ExactAlpha {
     alpha_q30: u32,
     gain_shift: u8,
     is_open: bool,
-    /// SND.UNA as the port knows it; next line, DCTCP.WindowEnd.
+    /// SND.UNA as the port knows it.
     una: u32,
+    /// DCTCP.WindowEnd (RFC 8257 §3.3).
     window_end: u32,
-    /// DCTCP.BytesAcked and, next line, DCTCP.BytesMarked.
+    /// DCTCP.BytesAcked (RFC 8257 §3.3).
     acked_bytes: u64,
+    /// DCTCP.BytesMarked (RFC 8257 §3.3).
     marked_bytes: u64,
     /// Marked bytes that no ACK has covered: ascending ranges that neither touch nor overlap.
     marked: VecDeque<(u32, u32)>,

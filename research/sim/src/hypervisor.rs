@@ -46,8 +46,9 @@ pub struct Core {
     jitter: Nanos,
     random: Stream,
     boost: Option<Nanos>,
-    /// Number of the first guest among all VMs; next line, the number of guests.
+    /// Number of the core's first guest among the run's guests.
     first: usize,
+    /// Number of guests on the core; they have its first slices.
     guests: u32,
     turn: u32,
     turn_end: Nanos,

@@ -3,9 +3,9 @@
 
 use uc_net::Nanos;
 
-/// Duplicate ACKs that leave at once and, next line, the segments that one further ACK may stand for
-/// (`TCP_FASTRETRANS_THRESH` and the default of `tcp_comp_sack_nr`).
+/// Number of duplicate ACKs that leave at once (Linux's `TCP_FASTRETRANS_THRESH`).
 const AT_ONCE: u32 = 3;
+/// Maximum number of segments for which one further ACK stands (default of `tcp_comp_sack_nr`).
 const COMPRESSED_MOST: u32 = 44;
 
 /// The state of the compression.

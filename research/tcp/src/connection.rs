@@ -31,9 +31,9 @@ pub struct Connection {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) state: State,
-    /// Whether both ends use timestamps (RFC 7323 §3.2); next line, whether both scale windows
-    /// (§2.2).
+    /// Whether both ends use timestamps (RFC 7323 §3.2).
     pub(crate) timestamps: bool,
+    /// Whether both ends scale windows (RFC 7323 §2.2).
     pub(crate) scaling: bool,
     pub(crate) peer_wscale: u8,
     pub(crate) syn_lost: bool,

@@ -10,8 +10,9 @@ pub(crate) struct Prr {
     active: bool,
     /// RecoverFS: bytes in flight at the start.
     recover_fs_bytes: u64,
-    /// prr_delivered and, next line, prr_out, in bytes.
+    /// prr_delivered (RFC 9937).
     delivered_bytes: u64,
+    /// prr_out (RFC 9937).
     out_bytes: u64,
     /// SND.UNA plus the bytes SACKed above it, at the last ACK.
     known: u64,

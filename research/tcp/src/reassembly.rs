@@ -9,7 +9,8 @@ const REMEMBERED: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reassembly {
     held: Intervals,
-    /// Starts of the segments received last, the latest first.
+    /// Sequence numbers of the segments stored most recently, the latest first: SACK blocks are
+    /// reported in this order.
     recent: [u64; REMEMBERED],
     /// Duplicate data that the next ACK reports (RFC 2883); empty without any.
     pub(crate) duplicate: (u64, u64),

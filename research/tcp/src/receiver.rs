@@ -12,9 +12,9 @@ use crate::tuning::Tuning;
 /// Maximum window scale (RFC 7323 §2.3).
 const MOST_WSCALE: u8 = 14;
 
-/// Segments that are acknowledged at once, by [`Config::quick_acks`]: at the start of a connection and,
-/// next line, from a mark on.
+/// Number of a connection's first segments acknowledged at once ([`Config::quick_acks`]).
 const QUICK_AT_START: u8 = 16;
+/// Number of segments acknowledged at once from a new mark on ([`Config::quick_acks`]).
 const QUICK_AFTER_MARK: u8 = 2;
 
 /// The time at which an acknowledgment is due.
@@ -35,9 +35,9 @@ pub(crate) enum Due {
 pub(crate) struct Receiver {
     /// RCV.NXT, the next byte expected.
     pub(crate) nxt: u64,
-    /// The right edge intended and, next line, the one advertised: the field's unit can put it
-    /// higher.
+    /// The right edge intended.
     edge: u64,
+    /// The right edge advertised; the unit of the window field can put it above the one intended.
     said_edge: u64,
     buffer_bytes: u32,
     /// The window for the free part of the buffer, rounded down to what the field can express.
@@ -48,13 +48,15 @@ pub(crate) struct Receiver {
     pub(crate) wscale: u8,
     reading: bool,
     pub(crate) due: Due,
-    /// Bytes received since the last ACK; next line, the largest segment so far.
+    /// Bytes received since the last ACK.
     unacked_bytes: u32,
+    /// Payload of the largest segment so far.
     segment_bytes: u32,
     /// Bytes of a segment on the wire, where several were merged; otherwise `u32::MAX`.
     pub(crate) wire_bytes: u32,
-    /// Whether the receiver makes 4.4BSD's choices; next line, whether it reports duplicate data.
+    /// Whether the receiver makes 4.4BSD's choices.
     pub(crate) bsd: bool,
+    /// Whether ACKs report duplicate data (RFC 2883).
     dsack: bool,
     delay: Option<Nanos>,
     /// Full segments in order that one ACK covers.
@@ -62,20 +64,21 @@ pub(crate) struct Receiver {
     compression: Option<Compression>,
     /// Whether data segments carry SACK blocks and duplicate ACKs.
     pub(crate) sack_on_data: bool,
-    /// Whether some ACKs do not wait and, next line, how many segments from now on.
+    /// Whether some segments are acknowledged at once ([`Config::quick_acks`]).
     quick_acks: bool,
+    /// Number of coming segments that are acknowledged at once.
     quick: u8,
     pub(crate) deadline: Option<Nanos>,
-    /// The ECE bit of ACKs: set until CWR by RFC 3168 §6.1.3, or as the last segment by RFC 8257
-    /// §3.2.
+    /// The ECE bit of ACKs: set until CWR (RFC 3168 §6.1.3), or as the last segment (RFC 8257 §3.2).
     pub(crate) echo: bool,
     exact_echo: bool,
     pub(crate) held: Reassembly,
     /// Sequence number of the peer's FIN.
     fin: Option<u64>,
     pub(crate) finished: bool,
-    /// TS.Recent and, next line, Last.ACK.sent (RFC 7323 §4.3).
+    /// TS.Recent (RFC 7323 §4.3).
     pub(crate) ts_recent: u32,
+    /// Last.ACK.sent (RFC 7323 §4.3).
     last_ack: u64,
 }
 

@@ -45,16 +45,20 @@ pub(crate) enum Waits {
 /// [`crate::seq`].
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// SND.UNA; then SND.NXT (moved back by a timeout) and the end of all data ever sent.
+    /// SND.UNA.
     pub(crate) una: u64,
+    /// SND.NXT; a timeout moves it back.
     pub(crate) nxt: u64,
+    /// End of all data ever sent.
     pub(crate) max: u64,
     /// End of the application's data; a FIN takes the position after it.
     pub(crate) write_end: u64,
     pub(crate) window: Window,
-    /// SND.WND; then the largest window advertised (RFC 9293 §3.8.6.2.1) and SND.WL1.
+    /// SND.WND.
     pub(crate) snd_wnd: u32,
+    /// The largest window that the peer has advertised (RFC 9293 §3.8.6.2.1).
     pub(crate) max_wnd: u32,
+    /// SND.WL1.
     pub(crate) wl1: u64,
     pub(crate) phase: Phase,
     pub(crate) dup_acks: u32,
@@ -98,8 +102,9 @@ pub(crate) struct Sender {
     /// Send times, for a law that measures delay.
     pub(crate) send_times: Option<Box<SendTimes>>,
     pub(crate) scoreboard: Scoreboard,
-    /// HighRxt and, next line, RescueRxt (RFC 6675 §2); ends are exclusive.
+    /// HighRxt (RFC 6675 §2), exclusive.
     pub(crate) high_rxt: u64,
+    /// RescueRxt (RFC 6675 §2), exclusive.
     pub(crate) rescue_rxt: u64,
     /// Proportional rate reduction, for a host that uses it.
     pub(crate) prr: Option<Box<Prr>>,

@@ -12,8 +12,9 @@ const SEGMENTS_FOR_ONE: u32 = 2;
 /// The state of the autotuning.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
-    /// The window now and, next line, its bound, in bytes.
+    /// The receive window now.
     window_bytes: u32,
+    /// Maximum of the receive window for now; it grows with what the application reads.
     bound_bytes: u32,
     /// Bytes that the application has read since the bound was raised.
     read_bytes: u32,

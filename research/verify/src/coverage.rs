@@ -123,8 +123,9 @@ impl Seen {
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     seen: Seen,
-    /// End of the window of data of the last reduction by a mark; next line, of the last loss.
+    /// End of the window of data in which the last mark reduced the window.
     cut_until: u64,
+    /// End of the window of data in which the last loss was found.
     loss_until: u64,
     /// Bytes acknowledged when the timer last fired.
     timeout_at: Option<u64>,

@@ -23,10 +23,13 @@ struct Moment {
     answers: u32,
     timers: u32,
     writes: u32,
-    /// Segments sent; next lines, those of them that were retransmissions, lost, and marked.
+    /// Segments sent, retransmissions included.
     sent: u32,
+    /// Segments retransmitted.
     retransmitted: u64,
+    /// Segments sent that the network lost.
     lost: u32,
+    /// Segments sent that the network marked.
     hit: u32,
     after: Info,
 }

@@ -100,8 +100,9 @@ struct Act {
 #[derive(Default)]
 struct Acts {
     list: Vec<Act>,
-    /// Packets sent so far; next line, before the act that has not ended yet.
+    /// Packets sent so far.
     sent: u32,
+    /// Packets sent before the current act began.
     sent_before: u32,
 }
 

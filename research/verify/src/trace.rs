@@ -11,8 +11,9 @@ use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy, undoing};
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, World};
 
-/// Lines shown before the difference; next line, after it.
+/// Number of lines shown before the difference.
 const BEFORE: usize = 30;
+/// Number of lines shown after the difference.
 const AFTER: usize = 6;
 
 /// A line of one run.

@@ -133,8 +133,9 @@ pub struct World<'a, E, O> {
     acks: DirectionState<'a>,
     observer: &'a mut O,
     state: State,
-    /// Number of the plan's writes so far; next line, whether the next one waits for its time.
+    /// Number of the plan's writes so far.
     bursts: usize,
+    /// Whether the next write waits for its time.
     writing: bool,
     arrivals: u32,
     stalls: usize,

@@ -20,11 +20,13 @@ pub(crate) struct End {
     pub(crate) has_socket: bool,
     /// The pending error of the socket; 0: none.
     pub(crate) error: i64,
-    /// Time to live of the connection's packets; next line, their traffic class.
+    /// Time to live of the connection's packets.
     pub(crate) hops: u8,
+    /// Traffic class of the connection's packets.
     pub(crate) class: u8,
-    /// End of TIME-WAIT; next line, the limit of connection setup.
+    /// Time at which TIME-WAIT ends.
     ends_at: Option<Nanos>,
+    /// Time at which an unfinished connection setup fails.
     pub(crate) setup_until: Option<Nanos>,
 }
 

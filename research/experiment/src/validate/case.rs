@@ -20,8 +20,9 @@ use crate::schema::{Experiment, SERVER_STACK};
 use crate::units::Nanos;
 use crate::wording::suggest;
 
-/// Maximum number of guests of a case, for which memory and tables are meant; next line, of flows.
+/// Maximum number of guests of a case; memory and tables are sized for it.
 const GUESTS_MAX: u32 = 10_000;
+/// Maximum number of flows of a case; memory and tables are sized for it.
 const FLOWS_MAX: u32 = 100_000;
 /// Maximum number of messages at fixed times: each is kept, and they pile up while the network
 /// carries fewer.

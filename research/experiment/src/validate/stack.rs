@@ -10,8 +10,9 @@ const DELAYED_ACK_END: Nanos = Nanos(500_000_000);
 /// Debian's kernel series that guests can boot.
 const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "newest"];
 
-/// Minimum timeout of a stack that sets none (Linux); next line, maximum.
+/// Minimum RTO of a stack that sets none, as in Linux.
 const RTO_MIN: Nanos = Nanos(200_000_000);
+/// Maximum RTO of a stack that sets none, as in Linux.
 const RTO_MAX: Nanos = Nanos(120_000_000_000);
 
 pub(super) fn check_stack(key: &str, stack: &Stack) -> Check {

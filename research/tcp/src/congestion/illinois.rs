@@ -30,16 +30,18 @@ pub struct Illinois {
     additive: Additive,
     alpha_q16: u32,
     beta_q16: u32,
-    /// T_min (`None` before the first sample) and, next line, T_max.
+    /// T_min; `None` before the first sample.
     least_rtt: Option<Nanos>,
+    /// T_max.
     most_rtt: Nanos,
-    /// Sum of the samples of the current round; next line, their number.
+    /// Sum of the round-trip samples of the current round.
     sum_ns: u64,
+    /// Number of round-trip samples of the current round.
     samples: u64,
     round: Round,
-    /// Whether the delay was above d1 since α was at its maximum; next line, for how many rounds it
-    /// has been below d1 again.
+    /// Whether the delay was above d1 since α was at its maximum.
     was_high: bool,
+    /// Number of rounds in a row with a delay below d1, after one above it.
     low_rounds: u32,
 }
 

@@ -4,8 +4,9 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     end: Option<u32>,
-    /// SND.UNA after the last ACK; next line, SND.NXT.
+    /// SND.UNA after the last ACK.
     una: u32,
+    /// SND.NXT at the last ACK.
     nxt: u32,
 }
 

@@ -26,8 +26,9 @@ pub struct Weather {
     pub reordering: u64,
     pub marking: u64,
     pub ack_loss: u64,
-    /// Time of a segment on the bottleneck (0: no bottleneck); next line, how many may wait.
+    /// Time of a segment on the bottleneck; 0: no bottleneck.
     pub segment_us: u64,
+    /// Number of segments that may wait at the bottleneck.
     pub queue: u64,
     /// Loses the client's nth segment with payload (from 1) once.
     pub lose_nth: u64,
@@ -70,11 +71,13 @@ pub struct Pipe {
     pub weather: Weather,
     pub random: Random,
     pub delay: Nanos,
-    /// What is seen of each end from outside; next line, whether window rules are checked.
+    /// What is seen of each end from outside.
     pub watched: [Watched; 2],
+    /// Whether the rules of windows are checked.
     pub watches_windows: bool,
-    /// Whether to log every segment; next line, the log: time, whether from the client, segment.
+    /// Whether to log every segment.
     pub trace: bool,
+    /// The log: time, whether from the client, segment.
     pub log: Vec<(Nanos, bool, Segment)>,
     free_at: Nanos,
     events: BinaryHeap<Reverse<Arrival>>,

@@ -17,8 +17,9 @@ pub struct Watched {
     irs: Option<u32>,
     pub segments: u64,
     pub fresh_bytes: u64,
-    /// The right edge that this end advertised last; next line, its window.
+    /// The right edge that this end advertised last.
     promised: Option<u32>,
+    /// The window that this end advertised last.
     pub window: u32,
     /// Window probes; a probe's byte counts as sent only once it is acknowledged.
     probes: u32,

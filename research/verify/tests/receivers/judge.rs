@@ -98,9 +98,10 @@ pub(crate) struct Judge {
     windows: VecDeque<(u32, u32)>,
     /// First retransmission of this act: whether its segment was lost.
     first_again: Option<bool>,
-    /// Starts of the segments that this repair has retransmitted; next line, whether this act
-    /// retransmits one of them again (rule (4) of RFC 6675 does, and looks like a timer then).
+    /// Starts of the segments that this repair has retransmitted.
     again: BTreeSet<u32>,
+    /// Whether this act retransmits one of `again` once more: rule (4) of RFC 6675 does, and looks
+    /// like a timer then.
     repeats: bool,
     duplicates: u64,
     window: u16,

@@ -13,8 +13,9 @@ use crate::flows::{Receivers, SEED, draw_hosts, policy};
 /// The windows around a timeout.
 #[derive(Debug, Default)]
 struct Windows {
-    /// Window of the shadow before the first timeout, in bytes; next line, the last one.
+    /// Window of the shadow before the first timeout.
     before_bytes: Option<u32>,
+    /// Last window of the shadow.
     last_bytes: u32,
     timeouts: u64,
     undone: u64,
