@@ -1,4 +1,4 @@
-//! The common end of `uc-bench run` and `uc-bench merge`: makes the runs that a result lacks, and writes it.
+//! What `uc-bench run` and `uc-bench merge` do last: make the runs that a result lacks, and write it.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

@@ -92,7 +92,8 @@ pub fn release(ports: &[String], options: &[String]) -> Result<Option<Vec<String
         };
         bail!(
             "an agent keeps this host's ports (process {}) as its policy says, so {} would have no \
-             effect: say it in the policy, {}{laws}; without options `uc attach` gives ports back to it",
+             effect; write it into the policy, {}{laws}. Without options `uc attach` returns ports \
+             to the agent",
             status.pid,
             options.join(", "),
             status.policy.place

@@ -253,7 +253,9 @@ impl Couple {
                 continue;
             }
             let answered = sockets.answer(&confined);
-            if !answered.context("the process that reads the guests' reports breaks its rules")? {
+            if !answered
+                .context("the process that reads the guests' reports sent what it may not send")?
+            {
                 let status = confined.status()?;
                 bail!("the process that reads the guests' reports has ended ({status})");
             }

@@ -26,6 +26,6 @@ impl Moved {
             .find()
             .with_context(|| format!("`uc {command}` is now `uc-bench {command}`"))?;
         let failed = Command::new(&path).arg(command).args(self.arguments).exec();
-        Err(failed).with_context(|| format!("start {}", path.display()))
+        Err(failed).with_context(|| format!("could not start {}", path.display()))
     }
 }

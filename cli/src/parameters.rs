@@ -60,10 +60,14 @@ impl ParameterArguments {
             match owner(row) {
                 Some((what, owner)) => {
                     let owner = owner.name();
-                    bail!("--{name} is a parameter of {what}: add --law {owner}, or leave it out")
+                    bail!(
+                        "--{name} is a parameter of {what}; add --law {owner}, or remove --{name}"
+                    )
                 }
                 None => {
-                    bail!("--{name} says nothing under law pass: name another law, or leave it out")
+                    bail!(
+                        "--{name} has no effect under law pass; name another law, or remove --{name}"
+                    )
                 }
             }
         }

@@ -18,7 +18,7 @@ pub fn tasks_on_stdin<T: DeserializeOwned + Send + 'static>() -> Receiver<Result
                 .context("standard input can't be read")
                 .and_then(|line| {
                     serde_json::from_str(&line)
-                        .context("a line of standard input is not what to do, as JSON")
+                        .context("a line of standard input is no task in JSON")
                 });
             let is_last = task.is_err();
             if tasks.send(task).is_err() || is_last {

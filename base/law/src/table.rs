@@ -38,7 +38,7 @@ pub enum Value {
     Fraction(f64),
     /// A number, of segments too.
     Number(u64),
-    /// The place of a word among those of its row.
+    /// A word, by its index among the words of its row.
     Word(u64),
     /// True or false.
     Flag(bool),
@@ -265,12 +265,12 @@ impl<Of: Table> Chosen<Of> {
         Of::rows().iter().filter_map(chosen)
     }
 
-    /// Keeps what was chosen for these rows only.
+    /// Removes the settings of all other rows.
     pub fn retain(&mut self, keep: impl Fn(&Row<Of>) -> bool) {
         self.values.retain(|key, _| Of::row(key).is_some_and(&keep));
     }
 
-    /// Adds what others chose where nothing was.
+    /// Returns these settings, completed by those of `others` that are missing here.
     pub fn or(mut self, others: Self) -> Self {
         for (key, value) in others.values {
             self.values.entry(key).or_insert(value);

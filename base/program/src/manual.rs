@@ -21,7 +21,8 @@ impl Manual {
     /// If the folder or a file can't be written.
     pub fn execute(self, mut program: Command) -> Result<bool> {
         let folder = &self.folder;
-        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("could not create {}", folder.display()))?;
         program.build();
         let own = program.get_name().to_owned();
         for page in pages(&program) {
@@ -32,7 +33,7 @@ impl Manual {
         }
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             clap_complete::generate_to(shell, &mut program, &own, folder)
-                .with_context(|| format!("write the completions for {shell}"))?;
+                .with_context(|| format!("could not write the completions for {shell}"))?;
         }
         Ok(true)
     }
@@ -54,7 +55,7 @@ fn write(
 ) -> Result<()> {
     let path = folder.join(name);
     let done = File::create(&path).and_then(|mut file| render(&mut file));
-    done.with_context(|| format!("write {}", path.display()))
+    done.with_context(|| format!("could not write {}", path.display()))
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ impl BitsPerSec {
 }
 
 impl Nanos {
-    /// The beginning of time, or no time at all.
+    /// The start of a run, or an empty duration.
     pub const ZERO: Nanos = Nanos(0);
     /// Later than every event.
     pub const MAX: Nanos = Nanos(u64::MAX);

@@ -94,7 +94,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Returns the path of a record; of one that does not exist, that of a `.jsonl` file.
+/// Returns the path of a record: its `.json` file if there is one, otherwise its `.jsonl` file.
 pub(super) fn path(root: &Path, id: &str) -> PathBuf {
     let path = |ending| root.join(RESULTS).join(format!("{id}.{ending}"));
     let object = path("json");
@@ -115,7 +115,9 @@ fn read_rows(root: &Path, id: &str) -> Result<Vec<Row>> {
     let read = || -> Result<Vec<Row>> {
         let text = fs::read_to_string(&path)?;
         let mut objects = Deserializer::from_str(&text).into_iter::<Row>();
-        let mut head = objects.next().context("no head")??;
+        let mut head = objects
+            .next()
+            .context("the first line, the head, is missing")??;
         let rows: Vec<Row> = match head.remove("figures") {
             Some(figures) => serde_json::from_value(figures)?,
             None => objects.collect::<Result<_, _>>()?,

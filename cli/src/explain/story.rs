@@ -24,7 +24,7 @@ pub struct Story {
     /// Generation of the plan that is in force for new flows of the port; the flow may have begun
     /// under an older one.
     pub generation: u32,
-    /// The place of the flow's rule, if its policy is still in force and an agent answers.
+    /// File and line of the flow's rule, if its policy is still in force and an agent answers.
     pub rule_at: Option<RuleAt>,
     /// Whether this host splits the connection.
     pub split: bool,
@@ -46,7 +46,7 @@ pub struct Story {
     pub events: Vec<EventLine>,
 }
 
-/// The place of a rule.
+/// Where the policy has a rule.
 #[derive(Debug, Serialize)]
 pub struct RuleAt {
     /// The policy's file; or a key of etcd, and its revision.

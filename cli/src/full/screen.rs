@@ -85,7 +85,7 @@ fn go_on(
     while !view.ends() && !ends.load(Ordering::Relaxed) {
         terminal
             .draw(|frame| draw::draw(frame, view))
-            .context("could not draw")?;
+            .context("could not draw on the terminal")?;
         let wait = shown.wait().unwrap_or(POLL_MOST);
         if event::poll(wait).context("could not read keys")?
             && let Event::Key(key) = event::read().context("could not read keys")?

@@ -2,7 +2,7 @@
 //! goes on where one was interrupted, and another merges the folders of several machines.
 //!
 //! A file has one JSON object a line: a `sitting` for each command, which says what the command
-//! asked for, and a `run` with the whole record of each run that it made, in the form of `stored`.
+//! asked for, and a `run` with the whole record of each run that it made, in the format of `stored`.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -132,7 +132,7 @@ impl Held {
     /// Reads the file in a folder; `None` without a file, or if no line of it is complete.
     ///
     /// # Errors
-    /// A file that can't be read, or a complete line of another form, with its number.
+    /// A file that can't be read, or the number of the first complete line that is neither object.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(RUNS);
         match File::open(&path) {
@@ -190,7 +190,7 @@ pub fn line_of(record: &RunRecord) -> Result<Vec<u8>> {
 /// Returns the runs of lines that another process sent.
 ///
 /// # Errors
-/// A line of another form.
+/// A line that is not a run.
 pub fn records_of(lines: &[u8]) -> Result<Vec<RunRecord>> {
     let lines = lines.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.is_empty());

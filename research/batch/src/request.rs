@@ -62,7 +62,7 @@ impl Request {
     /// Returns the experiment that is to be run.
     ///
     /// # Errors
-    /// What is wrong with the file or with an override, with its place.
+    /// The first error in the file or in an override, with file, line and column, or the option.
     pub fn experiment(&self) -> Result<Experiment> {
         let mut experiment = self.changed()?;
         if let Some(repeat) = self.repeat {

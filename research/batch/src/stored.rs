@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use uc_experiment::{FlowRecord, FlowSample, QueueSample, RunRecord};
 
-/// A run in the form in which the file of runs stores it.
+/// A run as the file of runs stores it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {

@@ -39,7 +39,7 @@ impl Sweep {
     /// file says.
     ///
     /// # Errors
-    /// What is wrong with the file or with an override, with its place.
+    /// The first error in the file or in an override, with file, line and column, or the option.
     pub fn new(request: Request) -> Result<Self> {
         let core = request.running()?;
         let experiment = request.experiment()?;

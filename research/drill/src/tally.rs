@@ -35,7 +35,7 @@ impl Tally {
         (self.passed, self.failed.len(), skipped)
     }
 
-    /// Returns the scripts that failed, each with its place and the reason.
+    /// Returns the scripts that failed, each with file, line, column and reason.
     pub fn failures(&self) -> &[String] {
         &self.failed
     }

@@ -1,7 +1,7 @@
-//! The numbers of scripts and those on the wire.
+//! Translates sequence numbers and timestamps of scripts into those on the wire.
 //!
-//! A script counts sequence numbers and timestamps from its own; a host draws them. What the host
-//! draws is learned from its first SYN of a connection.
+//! A script counts them from 0; a host begins each connection at a random number. The SYN of the host
+//! shows that number.
 
 use uc_net::Ecn;
 use uc_tcp::{Options, SackBlocks, Segment, flags};
@@ -10,14 +10,14 @@ use crate::syntax::{Content, Packet, Range, Tcp, TcpOption};
 use crate::target::{Datagram, Report};
 use crate::verdict::Stop;
 
-/// What is added to the sequence numbers of the peer: the first 4 KiB wrap.
+/// First sequence number of the peer: numbers wrap after 4 KiB.
 const THEIRS: u32 = 0u32.wrapping_sub(4096);
 /// Number of SACK blocks that `uc_tcp::SackBlocks` holds.
 const SACK_BLOCKS_MOST: usize = 4;
-/// Hops and class of segments whose script gives none.
+/// Time to live of segments whose script gives none.
 const HOPS: u8 = 255;
 
-/// The distances between a script's numbers and those on the wire.
+/// The differences between a script's numbers and those on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbers {
     ours: u32,

@@ -30,8 +30,8 @@ pub struct Case {
     /// Queue at this case's bottlenecks; the network's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// Rate of a link that all receivers share. The first receiver's host grants pacing slots at
-    /// this rate to all flows with a start; if absent, each host grants those of its own link.
+    /// Rate of a link that all receivers share. The first receiver's host grants first windows at
+    /// this rate to all flows with a start; if absent, each host grants them at its own link's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<BitsPerSec>,
     /// Sharing of CPU cores by the receivers; each has its own if absent.

@@ -15,7 +15,7 @@ use crate::values::{Row, Value, Values};
 /// Why a kept record can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// A line has another form.
+    /// A line is no object that a record may have there.
     #[error("line {line}: {why}; remove the file and accept the record again")]
     Line {
         /// Number of the line, from 1.
@@ -166,12 +166,12 @@ fn labels(point: &Point) -> BTreeMap<String, String> {
     point.labels.iter().cloned().collect()
 }
 
-/// A measure at a point, with its values of all sittings.
+/// A measure at a point, with its values from all commands that added runs to the record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptMeasure {
     /// Labels of the point by axis; empty without a sweep.
     pub at: BTreeMap<String, String>,
-    /// The measure, in the form in which the record's rows name it.
+    /// The measure, as the record's rows name it.
     pub measure: Measure,
     /// Values by the number of the repetition.
     pub runs: BTreeMap<u32, Value>,
@@ -198,7 +198,7 @@ impl KeptRecord {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// [`KeptError::Line`]: the first line that has another form.
+    /// [`KeptError::Line`]: the first line that is no object that a record may have there.
     pub fn read(text: &str) -> Result<Self, KeptError> {
         let wrong = |line: usize, why: String| KeptError::Line { line, why };
         let mut head = None;

@@ -41,7 +41,7 @@ impl Origin {
     }
 
     /// Returns `file:line:column` of the value at the dotted path `key`, or of the nearest table
-    /// above it; for a changed key, the place of the change.
+    /// above it; for a changed key, the option or the sweep's key that changed it.
     pub(crate) fn place(&self, key: &str) -> String {
         let covers = |path: &str| key == path || key.starts_with(&format!("{path}."));
         let changed = self.changed.iter().rev().find(|(path, _)| covers(path));
@@ -60,7 +60,7 @@ impl Origin {
     }
 }
 
-/// Converts a parser's error into one line with its place.
+/// Converts a parser's error into one line with file, line and column.
 pub(crate) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> Error {
     let message = error.message();
     let span = error.span().unwrap_or(0..text.len());

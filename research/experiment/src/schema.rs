@@ -74,7 +74,7 @@ pub struct Experiment {
     /// Expectations of the results: `[[expect]]`.
     #[serde(default, rename = "expect")]
     pub expects: Vec<Expectation>,
-    /// Places of the values in the file.
+    /// Where each value stands in the file, for errors with line and column.
     #[serde(skip)]
     pub(crate) origin: Origin,
 }

@@ -37,7 +37,7 @@ impl Experiment {
     /// Checks that the experiment can be run and judged.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for the first impossible number or unknown name, with its place.
+    /// [`Error::Invalid`] for the first impossible number or unknown name, with file, line and column.
     pub fn validate(&self) -> Result<(), Error> {
         check(self).map_err(|fault| self.invalid(fault))?;
         for point in self.points()? {
@@ -47,7 +47,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Converts a fault into an error with its place.
+    /// Converts a fault into an error with file, line and column.
     pub(crate) fn invalid(&self, (key, message): Fault) -> Error {
         let place = self.origin.place(&key);
         Error::Invalid {

@@ -227,7 +227,7 @@ struct Judge<'a> {
     single: bool,
 }
 
-/// The values of an expectation's measure: at each of its places, one value per repetition.
+/// The values of an expectation's measure: for each point that it judges, one value per repetition.
 type Measured = Vec<Vec<f64>>;
 
 impl Judge<'_> {

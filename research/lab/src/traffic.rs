@@ -329,8 +329,8 @@ fn asking(plan: &Plan, rounds: &Arc<Rounds>) -> Vec<Asking> {
     asking
 }
 
-/// Draws when each flow of a plan starts, in the record's order: within a tenth of a second of its
-/// time, or within its group's spread where that is more.
+/// Draws the start time of each flow, in the record's order: at random within 100 ms after its
+/// group's `start`, or within `start_spread` where that is longer.
 pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
     let mut random = Stream::new(seed, "traffic/start");
     let parts = plan.guests.iter().flat_map(|guest| &guest.parts);

@@ -65,8 +65,8 @@ pub struct Wiring {
     pub machines: Vec<Tap>,
     /// Namespaces of the receivers, in the plan's order.
     pub servers: Vec<Namespace>,
-    /// Uplink of each host, in order, then those of the servers or their own taps; the index is the
-    /// plan's host number.
+    /// Taps by the plan's host number: the uplinks of the guests' hosts, then the uplinks or own taps
+    /// of the receivers.
     pub taps: Vec<Tap>,
     /// Congestion controls of the stacks that the kernel lacks.
     pub congestion: CongestionControls,

@@ -140,7 +140,7 @@ pub enum NetError {
         shape: &'static str,
         /// The kind of part of which there are too few.
         part: &'static str,
-        /// How many were asked for.
+        /// Number of these parts that was asked for.
         count: usize,
         /// Minimum number of these parts.
         least: usize,
@@ -148,7 +148,7 @@ pub enum NetError {
     /// A fat-tree of switches whose ports can't be divided into lower and upper ones.
     #[error("a fat-tree of switches with {ports} ports; give an even number, at least 2")]
     OddPorts {
-        /// How many were asked for.
+        /// Number of these parts that was asked for.
         ports: u32,
     },
     /// The topology has more links than a network can number.

@@ -23,7 +23,7 @@ use crate::sink::{Arrival, Delivery, Observer, Sink, Watching};
 use crate::stats::{FlowTable, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
 
-/// Maximum number of links: there are as many numbers.
+/// Maximum number of links: a link's number has 20 bits.
 const LINKS_MAX: usize = 1 << 20;
 
 /// A packet that was injected and has not reached its first link yet.
@@ -169,7 +169,7 @@ impl<P: Packet> Network<P> {
         self.packets.get(arrival.number)
     }
 
-    /// Frees the place of a packet that has arrived.
+    /// Frees the memory of a packet that has arrived.
     #[inline]
     pub fn release(&mut self, arrival: Arrival) {
         self.packets.discard(arrival.number);

@@ -8,8 +8,7 @@ use crate::random::mix;
 use crate::topology::{HostId, LinkId, Topology};
 
 const NONE: u32 = u32::MAX;
-/// First route entry that is not a link number but the number of a set of links; link numbers have
-/// 31 bits.
+/// A route entry below this value is the number of a link; from it on, the number of a set of links.
 const SETS: u32 = 1 << 31;
 
 /// The next links from every node toward every host.

@@ -47,7 +47,7 @@ impl<P, S: Sink<P>> Observer<P> for Watching<'_, S> {
 }
 
 /// A packet that reached a host and is in the network's memory still: [`Network::arrived`] shows it, and
-/// [`Network::release`] frees its place.
+/// [`Network::release`] frees that memory.
 ///
 /// [`Network::arrived`]: crate::Network::arrived
 /// [`Network::release`]: crate::Network::release

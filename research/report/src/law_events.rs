@@ -86,7 +86,7 @@ fn names(kind: LawEventKind) -> [&'static str; 2] {
     }
 }
 
-/// Returns the shape of a kind's sign around (0, 0).
+/// Returns the SVG element of the symbol for a kind of event, centred at (0, 0).
 fn shape(kind: LawEventKind) -> &'static str {
     match kind {
         LawEventKind::Cut => "<circle r=\"2.7\"/>",

@@ -9,7 +9,7 @@
 //! 1.44 (1.41 to 1.47)<!-- rows bench: ratio {name=data; base=parsed, looked up} -->
 //! ```
 //!
-//! The number keeps its form: its digits after the point, whether it has a standard error or extremes,
+//! The number keeps its format: its digits after the point, whether it has a standard error or extremes,
 //! and whether it is in percent.
 
 use crate::numbers::with_decimals;

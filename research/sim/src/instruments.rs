@@ -45,8 +45,8 @@ impl AckGaps {
     }
 }
 
-/// Maximum number of flows whose histograms get room for any time in advance, which is 17 kB each;
-/// with more flows they grow on demand.
+/// Maximum number of flows for which each histogram is allocated whole in advance (17 kB). With more
+/// flows histograms grow on demand.
 const ROOMY_FLOWS_MAX: usize = 1_024;
 
 /// Round-trip times of the packets of every flow, while they are measured.

@@ -35,7 +35,7 @@ pub use trick::{Disguise, Greeting, Trick};
 
 /// The largest payload of a segment, to which both ends agree.
 pub const MSS: u32 = 1_448;
-/// The time in which the link carries one full segment.
+/// The length of a tick: the time in which the link carries one full segment.
 pub const TICK_NS: u64 = 100_000;
 /// The length of a game: 2 s, in which the link carries 20,000 segments.
 pub const TICKS: u64 = 20_000;

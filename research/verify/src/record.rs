@@ -82,7 +82,7 @@ impl Part {
     /// Formats rows as a table in Markdown; `None` for a part that is no table.
     ///
     /// # Errors
-    /// A row of another form.
+    /// A row that has not this part's columns.
     pub fn table(&self, rows: &[&str]) -> Option<serde_json::Result<String>> {
         self.show.map(|show| show(rows))
     }

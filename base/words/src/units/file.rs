@@ -22,7 +22,7 @@ impl Dimension {
     }
 }
 
-/// Reads a quantity from a string, and says what a bare number lacks.
+/// Reads a quantity from a string; the error for a bare number says that the unit is missing.
 struct Quantity(&'static Dimension);
 
 impl Visitor<'_> for Quantity {

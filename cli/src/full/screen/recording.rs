@@ -1,4 +1,4 @@
-//! Recordings of samples: a file of JSON lines, the first of which names the form of the others.
+//! Recordings of samples: a file of JSON lines, the first of which has the version of the file's format.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,8 +10,8 @@ use uc_client::AgentState;
 
 use crate::seen::Seen;
 
-/// Number of the form that this version writes and reads. New fields do not change it.
-const FORM: u32 = 1;
+/// Version of the format that this program writes and reads. New fields do not change it.
+const FORMAT: u32 = 1;
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl Recorder {
         let mut recorder = Recorder { file, path };
         let version = env!("CARGO_PKG_VERSION").to_owned();
         recorder.line(&Head {
-            uc_top: FORM,
+            uc_top: FORMAT,
             version,
         })?;
         Ok(recorder)
@@ -121,10 +121,12 @@ pub fn read(path: &Path) -> Result<Vec<Sample>> {
 fn check_head(line: &[u8]) -> Result<(), String> {
     let head: Head = serde_json::from_slice(line)
         .map_err(|_| "no recording; `uc top --record FILE` makes one".to_owned())?;
-    if head.uc_top != FORM {
+    if head.uc_top != FORMAT {
         return Err(format!(
-            "a recording of form {}, by version {}; this version reads form {FORM}",
-            head.uc_top, head.version
+            "a recording in format {}, by uc {version}; this program reads format {FORMAT}: show it with \
+             uc {version}",
+            head.uc_top,
+            version = head.version
         ));
     }
     Ok(())

@@ -327,7 +327,7 @@ fn torn_or_foreign_file_is_refused_with_its_line() {
         ),
         (
             foreign(0, "{\"uc_top\":2,\"version\":\"9\"}"),
-            ":1: a recording of form 2".to_owned(),
+            ":1: a recording in format 2".to_owned(),
         ),
         (
             lines[0].to_owned() + "\n",

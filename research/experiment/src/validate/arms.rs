@@ -18,8 +18,9 @@ use crate::units::Nanos;
 
 /// Maximum number of VMs: on two cores, ten at 100 Mb/s leave half a core, twenty leave nothing.
 const VM_GUESTS_MAX: u32 = 16;
-/// Minimum slice that a host's timers can keep; next line, maximum that connections outlive.
+/// Minimum slice of a stalled machine or receiver: a host's timers cannot keep shorter ones.
 const SLICE_MIN: Nanos = Nanos(1_000_000);
+/// Maximum slice of a stalled machine or receiver: connections end in longer stalls.
 const SLICE_MAX: Nanos = Nanos(1_000_000_000);
 
 const SIM_LIVE: [Arm; 2] = [Arm::Sim, Arm::Live];
@@ -30,8 +31,8 @@ impl Experiment {
     /// Checks that the experiment can be run on `arm` at every point of its sweep.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for the first key that this backend can't set, with its place, and the
-    /// backends that can.
+    /// [`Error::Invalid`] for the first key that this backend can't set, with file, line and column,
+    /// and the backends that can.
     pub fn suits(&self, arm: Arm) -> Result<(), Error> {
         if let Some(arms) = self.arms.as_ref().filter(|arms| !arms.contains(&arm)) {
             return Err(self.invalid((

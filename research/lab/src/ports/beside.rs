@@ -22,7 +22,7 @@ const ENDED: &str = "its thread has panicked";
 /// Counters by name.
 type Counts = Vec<(String, u64)>;
 
-/// A question to a thread, with the place of the answer.
+/// A request to a thread, with the channel for its answer.
 enum Ask<W: Work> {
     /// Work at this port, too.
     Serve(W::Port, Sender<Result<(), PortError>>),

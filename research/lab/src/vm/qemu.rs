@@ -32,8 +32,8 @@ pub struct Shape {
     pub offload: bool,
     /// Number of CPUs.
     pub processors: u8,
-    /// Whether emulated CPUs take turns in one thread; see [`Accel::arguments`]. Then they can't be
-    /// stopped one by one.
+    /// Whether one thread executes all emulated CPUs in turn; see [`Accel::arguments`]. Then they
+    /// can't be stopped one by one.
     pub in_turn: bool,
 }
 

@@ -15,19 +15,18 @@ use crate::games::{TICK_NS, TICKS};
 
 /// The clock of native cores at the first tick.
 const START_NS: u64 = 1_000_000_000;
-/// A guest acts at a tick with a probability of all but one in so many, so that no two games have
-/// guests in step.
+/// At each tick a guest does nothing with a probability of 1/8, so that guests are not in step.
 const IDLE_ONE_IN: u64 = 8;
-/// Answers take up to a part of one in so many longer than the path's delay. On a path without any
-/// noise the guests' turns lock into each other's, and a window smaller by a segment gains 9 %.
+/// Answers take up to a quarter longer than the path's delay, at random. On a path without noise the
+/// guests send in step, and a window smaller by a segment gains 9 %.
 const UNEVEN: u64 = 4;
 
 /// Goodput of a game's guests, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goodput {
-    /// The first guest, which may be the adversary.
+    /// Goodput of the first guest, which may be the adversary.
     pub first: u64,
-    /// All other guests together.
+    /// Goodput of all other guests together.
     pub neighbours: u64,
 }
 

@@ -10,8 +10,8 @@ const PSH: u8 = consts::PSH as u8;
 
 /// The most tricks of a plan.
 const TRICKS_MAX: usize = 6;
-/// The shortest time between two times of a trick that takes room on the link: together they take at
-/// most a few percent of it, as an honest guest's retransmissions may.
+/// Minimum distance in ticks between two repetitions of a trick that sends data: repetitions take at
+/// most a few percent of the link, as an honest guest's retransmissions may.
 const VOLUME_TICKS: u64 = 256;
 
 /// A trick with its ticks.
@@ -23,7 +23,7 @@ pub struct Timed {
     pub from: u64,
     /// The tick after the last one.
     pub until: u64,
-    /// The distance in ticks from one time to the next, of a trick that is repeated.
+    /// The distance in ticks from one repetition to the next, of a trick that is repeated.
     pub every: u64,
 }
 
@@ -37,12 +37,12 @@ pub struct Plan {
 }
 
 impl Timed {
-    /// Draws a trick and its time.
+    /// Draws a trick, its period and its repetitions.
     pub fn draw(random: &mut Stream) -> Timed {
         Timed::at_random_times(Trick::draw(random), random)
     }
 
-    /// Draws the times of a trick.
+    /// Draws the period and the repetitions of a trick.
     pub fn at_random_times(trick: Trick, random: &mut Stream) -> Timed {
         let (from, until) = match random.below(3) {
             0 => {

@@ -47,7 +47,7 @@ pub struct Sender {
     pub end: u32,
     /// The end of the last segment that was shorter than a full one.
     small_end: u32,
-    /// The right edge of the window that it was given.
+    /// The right edge of the window that was last advertised to the sender.
     pub edge: u32,
     /// The scale of the windows that it is given.
     wscale: u8,

@@ -5,8 +5,8 @@ use uc_net::random::Stream;
 
 use crate::games::{MSS, of_any_size};
 
-/// The smallest segments that a plan cuts data into (bytes). The headers of smaller ones take noticeably
-/// more of the link, which the small writes of an honest guest do as well.
+/// Minimum size of the segments into which a plan cuts data, in bytes. Headers of smaller segments take
+/// noticeably more of the link; an honest guest that writes little at a time does that, too.
 const MSS_LEAST: u64 = 1_000;
 
 /// What hides a frame from the port's parser.
