@@ -79,6 +79,10 @@ enum uc_way {
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
+/* The number of the layout of uc_flow and uc_annex. It changes with each of their fields, and with
+ * what one means (base/core/tests/layout.rs). */
+#define UC_FLOW_LAYOUT 1
+
 /* Proportional rate reduction (RFC 6937) of profile `linux`. After a timeout, in each profile, the
  * values that are restored if the timeout was spurious: undo.h. */
 struct uc_prr {

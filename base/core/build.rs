@@ -18,6 +18,27 @@ const WRITTEN: [&str; 9] = [
     "uc_ccc_told",
 ];
 
+/// The structs of a flow and its annex.
+const FLOW: [&str; 10] = [
+    "uc_flow",
+    "uc_reno",
+    "uc_prr",
+    "uc_dctcp",
+    "uc_policy",
+    "uc_annex",
+    "uc_delay",
+    "uc_timer",
+    "uc_coupled",
+    "uc_ccc_segments",
+];
+
+/// Returns the fields of a struct in bindgen's output.
+fn declaration<'a>(face: &'a str, name: &str) -> &'a str {
+    let begin = face.find(&format!("pub struct {name} {{")).expect(name);
+    let end = face[begin..].find("\n}").expect(name);
+    &face[begin..begin + end]
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let shims = [
@@ -61,10 +82,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .include(&core)
         .define("UC_LAYOUT", &*format!("{number}ULL"))
         .compile("uc_core");
+    let flow = FLOW.map(|name| declaration(&face, name)).concat();
     let layout = format!(
         "/// Number of the structs and functions of the native core: a library of another number must not \
          be called.\n\
-         pub const LAYOUT: u64 = {number};\n"
+         pub const LAYOUT: u64 = {number};\n\
+         /// Hash of the declarations of a flow and its annex.\n\
+         pub const FLOW_DECLARATIONS: u64 = {:#x};\n",
+        fnv1a(flow.as_bytes())
     );
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("core.rs"), face + &layout)?;

@@ -11,7 +11,7 @@ int main(void)
 
 	/* an ACK moves SND.UNA by less than 2^31 bytes, or it is old (track.h) */
 	set_law(&flow.policy);
-	assume(is_fraction(dctcp) && is_counted(dctcp));
+	assume(uc_is_fraction(dctcp) && uc_is_counted(dctcp));
 	assume(sample.acked_bytes <= 0x7fffffff);
 	sample.marked_bytes = any_word();
 	assume(sample.marked_bytes <= sample.acked_bytes);
@@ -19,7 +19,7 @@ int main(void)
 		uc_dctcp_observe(&flow, &sample);
 	else
 		uc_dctcp_open(&flow);
-	prove("alpha is at most 1", is_fraction(dctcp));
-	prove("the sums do not wrap", is_counted(dctcp));
+	prove("alpha is at most 1", uc_is_fraction(dctcp));
+	prove("the sums do not wrap", uc_is_counted(dctcp));
 	return 0;
 }

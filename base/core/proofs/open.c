@@ -59,7 +59,7 @@ int main(void)
 	assume(reason == UC_TRANSLATED || reason == UC_HELD);
 #endif
 	prove("the flow is sound after a SYN and after its answer", is_sound(&flow));
-	prove("alpha is at most 1", is_fraction(&flow.dctcp) || !has_fraction());
+	prove("alpha is at most 1", uc_is_fraction(&flow.dctcp) || !has_fraction());
 	prove("a SYN keeps its window", edit.window == segment.window);
 	return 0;
 }

@@ -24,6 +24,18 @@ impl Flow {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_has_annex(self) != 0 }
     }
+
+    /// Moves all moments to a clock that shows `units` times 128 µs more (`core/rebase.h`).
+    pub fn rebase(&mut self, units: i64) {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_rebase(self, units) };
+    }
+
+    /// Returns whether the core may translate the flow, wherever it is from (`core/sound.h`).
+    pub fn is_sound(&self) -> bool {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_is_sound(self) != 0 }
+    }
 }
 
 impl FlowState {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 // The core is header-only; these give its entry points (and the tables) a symbol.
+#include "rebase.h"
+#include "sound.h"
 #include "step.h"
 
 #ifndef UC_LAYOUT
@@ -40,6 +42,8 @@ __u8 uc_shim_is_stale(const struct uc_whole *flow, __u64 now_ns);
 __u8 uc_shim_is_closed(const struct uc_whole *flow);
 __u8 uc_shim_leaves_group(const struct uc_whole *flow);
 __u8 uc_shim_has_annex(const struct uc_whole *flow);
+void uc_shim_rebase(struct uc_whole *flow, __s64 units);
+__u8 uc_shim_is_sound(const struct uc_whole *flow);
 int uc_shim_forgets(__u32 reason);
 __u32 uc_shim_remote_news_of(const struct uc_whole *flow);
 void uc_shim_remember(struct uc_remote *remote, const struct uc_whole *flow, __u64 now_ns);
@@ -154,6 +158,16 @@ __u8 uc_shim_leaves_group(const struct uc_whole *flow)
 __u8 uc_shim_has_annex(const struct uc_whole *flow)
 {
 	return uc_has_annex(&flow->flow);
+}
+
+void uc_shim_rebase(struct uc_whole *flow, __s64 units)
+{
+	uc_rebase(&flow->flow, &flow->annex, uc_shift_by(units));
+}
+
+__u8 uc_shim_is_sound(const struct uc_whole *flow)
+{
+	return uc_is_sound(&flow->flow);
 }
 
 void uc_shim_set_sack(struct uc_segment *segment, const struct uc_sack *sack)

@@ -51,6 +51,11 @@ impl Slot {
         self.flow.as_ref()
     }
 
+    /// Returns the flow for the platform to move to another place or clock.
+    pub fn flow_mut(&mut self) -> Option<&mut Flow> {
+        self.flow.as_mut()
+    }
+
     /// Returns the window of the flow's law in bytes ([`Core::window_bytes`]).
     pub fn window_bytes(&self) -> Option<u32> {
         Some(self.core.window_bytes(self.flow()?))

@@ -40,6 +40,10 @@ impl Home {
         self.slot.flow()
     }
 
+    pub fn flow_mut(&mut self) -> Option<&mut Flow> {
+        self.slot.flow_mut()
+    }
+
     /// A coupled flow shares a window with another guest's.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64) -> Passed {
         let (mut group, share) = (self.group.take(), self.share);

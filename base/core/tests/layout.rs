@@ -1,0 +1,15 @@
+//! The number of a flow's layout names its fields.
+
+/// The number, and what the declarations of a flow and its annex hash to.
+const KNOWN: (u32, u64) = (1, 0x7750_3614_3610_335e);
+
+#[test]
+fn a_flow_with_other_fields_has_another_number() {
+    let now = (uc_core::FLOW_LAYOUT, uc_core::FLOW_DECLARATIONS);
+    assert_eq!(
+        now, KNOWN,
+        "a field of uc_flow or uc_annex has changed: give UC_FLOW_LAYOUT (core/flow.h) the next number, \
+         and write both here: ({}, {:#x})",
+        now.0, now.1
+    );
+}
