@@ -137,6 +137,21 @@ pub fn is_stale(flow: &Flow, now_ns: u64) -> bool {
     unsafe { sys::uc_shim_is_stale(flow, now_ns) != 0 }
 }
 
+/// Returns how long a flow in its present state may be idle before it is stale.
+pub fn idle_max_ns(flow: &Flow) -> u64 {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_idle_max_ns(flow) }
+}
+
+/// Returns the answer to a segment whose flow has begun, but finds no place. `reason`:
+/// [`Reason::TABLE_FULL`] or [`Reason::QUOTA_FULL`].
+pub fn without_room(policy: &Policy, segment: &Segment, reason: Reason) -> (Reason, Edit) {
+    let mut edit = Edit::default();
+    // SAFETY: all pointers are valid for the call and the C side keeps none of them.
+    let code = unsafe { sys::uc_shim_step_without_room(policy, segment, reason.code(), &mut edit) };
+    (Reason::from_code(code), edit)
+}
+
 /// Returns whether the connection has ended, as far as the host can see.
 pub fn is_closed(flow: &Flow) -> bool {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.

@@ -28,6 +28,8 @@ impl Reason {
     pub const COARSE_WINDOW: Reason = Reason(sys::UC_COARSE_WINDOW);
     /// The flow table had no free place.
     pub const TABLE_FULL: Reason = Reason(sys::UC_TABLE_FULL);
+    /// The port has as many settled flows as its quota allows.
+    pub const QUOTA_FULL: Reason = Reason(sys::UC_QUOTA_FULL);
     /// The port's guard drops data beyond the advertised window.
     pub const BEYOND_EDGE: Reason = Reason(sys::UC_BEYOND_EDGE);
     /// The segment is translated; the port had missed others of its flow.

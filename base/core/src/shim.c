@@ -36,9 +36,12 @@ struct core_table {
 extern const struct core_table uc_shim_table;
 const struct law_row *uc_shim_laws(__u32 *count);
 __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason);
+__u32 uc_shim_step_without_room(const struct uc_policy *policy, const struct uc_segment *segment,
+				__u32 reason, struct uc_edit *edit);
 __u8 uc_shim_is_strict(const struct uc_policy *policy);
 __u8 uc_shim_is_half_open(const struct uc_whole *flow);
 __u8 uc_shim_is_stale(const struct uc_whole *flow, __u64 now_ns);
+__u64 uc_shim_idle_max_ns(const struct uc_whole *flow);
 __u8 uc_shim_is_closed(const struct uc_whole *flow);
 __u8 uc_shim_leaves_group(const struct uc_whole *flow);
 __u8 uc_shim_has_annex(const struct uc_whole *flow);
@@ -130,6 +133,12 @@ __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason)
 	return uc_verdict_of(strict, direction, reason);
 }
 
+__u32 uc_shim_step_without_room(const struct uc_policy *policy, const struct uc_segment *segment,
+				__u32 reason, struct uc_edit *edit)
+{
+	return uc_step_without_room(policy, segment, reason, edit);
+}
+
 __u8 uc_shim_is_strict(const struct uc_policy *policy)
 {
 	return uc_is_strict(policy);
@@ -143,6 +152,11 @@ __u8 uc_shim_is_half_open(const struct uc_whole *flow)
 __u8 uc_shim_is_stale(const struct uc_whole *flow, __u64 now_ns)
 {
 	return uc_is_stale(&flow->flow, now_ns);
+}
+
+__u64 uc_shim_idle_max_ns(const struct uc_whole *flow)
+{
+	return uc_idle_max_ns(&flow->flow);
 }
 
 __u8 uc_shim_is_closed(const struct uc_whole *flow)

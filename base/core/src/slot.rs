@@ -8,6 +8,27 @@ use crate::{Asked, COMPILED, Core, Edit, Flow, Policy, Reason, Segment, consts};
 /// has ended and leaves. Returns `None` where the flow has no group.
 pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 
+/// The bound on a platform's flows: where a new flow gets its place.
+pub trait Room {
+    /// Takes a place for a flow that begins with this segment.
+    ///
+    /// # Errors
+    /// Why there is none: [`Reason::TABLE_FULL`] or [`Reason::QUOTA_FULL`].
+    fn take(&mut self, flow: &Flow, segment: &Segment, now_ns: u64) -> Result<(), Reason>;
+
+    /// Gives the place of a flow back, which the core has removed.
+    fn give_back(&mut self);
+}
+
+/// Room for any number of flows.
+impl Room for () {
+    fn take(&mut self, _: &Flow, _: &Segment, _: u64) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn give_back(&mut self) {}
+}
+
 /// A place for one flow, with the policy that the flow gets at its handshake.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
@@ -66,13 +87,29 @@ impl Slot {
         self.core.alpha_q30(self.flow()?)
     }
 
+    /// Forgets the flow, whose place another flow has got.
+    pub fn forget(&mut self) {
+        self.flow = None;
+    }
+
     /// Passes a segment to the core, keeps or forgets the flow as it says, and returns the reason with the
     /// edit to write. Asks `share` where the segment's window is the group's to give.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
+        self.pass_in(segment, now_ns, share, &mut ())
+    }
+
+    /// Passes a segment as [`Slot::pass`] does, where flows need a place in `room`.
+    pub fn pass_in(
+        &mut self,
+        segment: &Segment,
+        now_ns: u64,
+        share: Share<'_>,
+        room: &mut dyn Room,
+    ) -> (Reason, Edit) {
         let before = self.flow().and_then(remote::news);
-        let passed = match self.known(segment, now_ns, share) {
+        let passed = match self.known(segment, now_ns, share, room) {
             Some(passed) => passed,
-            None => self.unknown(segment, now_ns),
+            None => self.unknown(segment, now_ns, room),
         };
         if let Some(flow) = &self.flow
             && remote::news(flow) != before
@@ -88,6 +125,7 @@ impl Slot {
         segment: &Segment,
         now_ns: u64,
         share: Share<'_>,
+        room: &mut dyn Room,
     ) -> Option<(Reason, Edit)> {
         let policy = self.remote.policy(&self.policy, now_ns);
         let flow = self.flow.as_mut()?;
@@ -98,6 +136,7 @@ impl Slot {
         let (step, edit) = self.core.known(flow, given, segment, now_ns);
         if step.removes() {
             let flow = self.flow.take()?;
+            room.give_back();
             if !crate::is_syn(segment) {
                 self.remote.remember(&flow, now_ns);
             }
@@ -106,7 +145,7 @@ impl Slot {
     }
 
     /// Handles a segment of no known flow, and enters the flow if there is to be one.
-    fn unknown(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+    fn unknown(&mut self, segment: &Segment, now_ns: u64, room: &mut dyn Room) -> (Reason, Edit) {
         let policy = self.remote.policy(&self.policy, now_ns);
         let mut flow = Flow::default();
         let given = (&policy, self.share);
@@ -114,6 +153,9 @@ impl Slot {
             .core
             .unknown(&mut flow, given, &mut self.asked, segment, now_ns);
         if step.enters() {
+            if let Err(reason) = room.take(&flow, segment, now_ns) {
+                return crate::without_room(&policy, segment, reason);
+            }
             self.flow = Some(flow);
         }
         (step.reason(), edit)
