@@ -30,7 +30,7 @@ pub enum Stage {
 
 /// One end of one connection. Fields that every packet reads are in the first cache lines; fields
 /// that few ends need are boxed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub struct End {
     /// Addresses and flow number of the end's packets.

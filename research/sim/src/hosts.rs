@@ -13,7 +13,9 @@ mod notice;
 mod starting;
 mod timer_owner;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use uc_core::{COMPILED, Core};
 use uc_net::random::Stream;
@@ -28,6 +30,7 @@ use crate::packet::Packet;
 use crate::port::Port;
 use crate::scenario::{FlowPlan, Scenario};
 use crate::start::Starts;
+use crate::tenant_port::{Settings, TenantPort};
 use crate::timers::{TimerId, Timers};
 
 use cores::Machines;
@@ -44,6 +47,9 @@ pub struct Hosts {
     network: Network<Packet>,
     /// Decides at all ports.
     core: Core,
+    /// Ports of the hosts with a policy.
+    ports: BTreeMap<HostId, Rc<RefCell<TenantPort>>>,
+    port_settings: Settings,
     ends: Vec<End>,
     free: Vec<Slot>,
     timers: Timers,
@@ -83,6 +89,8 @@ impl Hosts {
         Ok(Hosts {
             network,
             core: COMPILED,
+            ports: BTreeMap::new(),
+            port_settings: Settings::default(),
             ends: Vec::new(),
             free: Vec::new(),
             timers,
@@ -108,6 +116,11 @@ impl Hosts {
     /// Has a core decide at the ports of all connections that open from now on.
     pub fn decide_by(&mut self, core: Core) {
         self.core = core;
+    }
+
+    /// Gives these settings to the ports of hosts without a connection.
+    pub fn set_ports(&mut self, settings: Settings) {
+        self.port_settings = settings;
     }
 
     /// Captures packets from now on, which is before the first of them.

@@ -6,7 +6,8 @@
 //! the same record, byte for byte.
 //!
 //! Read in this order:
-//! 1. [`port`], [`dupack`], [`hold`]: the C core on a guest's port; [`events`] of its law.
+//! 1. [`port`], [`tenant_port`], [`dupack`], [`hold`]: the C core on a guest's port; [`events`] of its
+//!    law.
 //! 2. [`packet`], [`route`], [`end`], `wire`, [`timers`], [`hosts`]: connections on the network under
 //!    one clock; the [`instruments`] at a sender ([`packet_times`], [`exact`]).
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
@@ -45,6 +46,7 @@ pub mod sampler;
 pub mod scenario;
 pub mod stack;
 pub mod start;
+pub mod tenant_port;
 pub mod timers;
 pub mod unfinished;
 mod wire;

@@ -2,9 +2,11 @@
 //!
 //! The code around the core does what `bpf/port/port.bpf.c` does: parse, find the flow, call the
 //! core, ask the flow's group for its share, keep or forget the flow by the core's reason
-//! ([`uc_core::slot`]), write the edit, count the reason. A port has one flow, since in the simulator
-//! every connection of a guest passes through a port of its own; the bounded table, and the behaviour
-//! of a full one, belong to the kernel platform.
+//! ([`uc_core::slot`]), write the edit, count the reason. A [`Port`] has the flow of one connection; all
+//! those of a guest have places in one [`TenantPort`], which also has the guest's hooks.
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use uc_core::dupack;
 use uc_core::slot::{Share, Slot};
@@ -15,11 +17,16 @@ use uc_tcp::{Options, Segment, flags};
 
 use crate::dupack::{Dupacks, segment};
 use crate::events::{Events, Noted};
+use crate::tenant_port::{Place, Seat, Settings, TenantPort};
 
 /// The core on one connection of one guest.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Port {
     slot: Slot,
+    /// The port of the guest, which its connections share.
+    tenant: Rc<RefCell<TenantPort>>,
+    /// The place of the flow there.
+    place: Option<Place>,
     /// Segments by the code of their reason.
     counts: Box<[u64]>,
     events: Events,
@@ -33,15 +40,18 @@ impl Port {
         Port::with_core(COMPILED, policy)
     }
 
-    /// Creates a port of this core without a flow.
+    /// Creates a port of this core without a flow, for a guest with one connection.
     pub fn with_core(core: Core, policy: Policy) -> Port {
-        Port::sharing(core, policy, 0)
+        Port::at(TenantPort::shared(Settings::default()), core, policy, 0)
     }
 
-    /// Creates a port whose flow has a weight in a sum of windows; 0: in no sum.
-    pub fn sharing(core: Core, policy: Policy, share: u8) -> Port {
+    /// Creates the part of a guest's port for one connection, whose flow has a weight in a sum of
+    /// windows; 0: in no sum.
+    pub fn at(tenant: Rc<RefCell<TenantPort>>, core: Core, policy: Policy, share: u8) -> Port {
         Port {
             slot: Slot::with_core(core, policy).sharing(share),
+            tenant,
+            place: None,
             counts: vec![0; Reason::all().count()].into(),
             events: Events::default(),
             dupacks: None,
@@ -61,8 +71,9 @@ impl Port {
 
     /// Returns how many duplicate ACKs the guest is to get now: segments of [`Port::dupack`].
     pub fn take_dupacks(&mut self, now: Nanos) -> u32 {
+        let has_place = self.has_place();
         match (&mut self.dupacks, self.slot.flow()) {
-            (Some(dupacks), Some(flow)) => dupacks.take(flow, now),
+            (Some(dupacks), Some(flow)) if has_place => dupacks.take(flow, now),
             _ => 0,
         }
     }
@@ -88,21 +99,26 @@ impl Port {
         self.pass(now, segment, consts::TO_GUEST, share)
     }
 
-    /// Returns the core's state of the connection; `None` before the handshake and after the core
-    /// gave the flow up.
+    /// Returns the core's state of the connection; `None` before the handshake, after the core gave
+    /// the flow up, and after the flow lost its place.
     pub fn flow(&self) -> Option<&Flow> {
-        self.slot.flow()
+        self.slot.flow().filter(|_| self.has_place())
+    }
+
+    fn has_place(&self) -> bool {
+        self.place
+            .is_some_and(|place| self.tenant.borrow().has(place))
     }
 
     /// Returns the window of the flow's law in bytes; `None` without a flow.
     pub fn window_bytes(&self) -> Option<u32> {
-        self.slot.window_bytes()
+        self.slot.window_bytes().filter(|_| self.has_place())
     }
 
     /// Returns the flow's estimate of marked bytes in 1/2^30; `None` without a flow, or if its law
     /// keeps none.
     pub fn alpha_q30(&self) -> Option<u32> {
-        self.slot.alpha_q30()
+        self.slot.alpha_q30().filter(|_| self.has_place())
     }
 
     /// Iterates over all reasons with the number of segments of each.
@@ -122,9 +138,20 @@ impl Port {
         direction: u32,
         share: Share<'_>,
     ) -> Reason {
+        let tenant = &mut *self.tenant.borrow_mut();
+        if self.place.is_some_and(|place| !tenant.has(place)) {
+            self.place = None;
+            self.slot.forget();
+        }
         let before = self.slot.flow().map(Noted::of);
-        let parsed = parse(segment, direction);
-        let (reason, edit) = self.slot.pass(&parsed, now.0, share);
+        let mut parsed = parse(segment, direction);
+        tenant.look(&mut parsed, self.slot.flow(), now.0);
+        let place = &mut self.place;
+        let mut seat = Seat { tenant, place };
+        let (reason, edit) = self.slot.pass_in(&parsed, now.0, share, &mut seat);
+        if let (Some(place), Some(flow)) = (self.place, self.slot.flow()) {
+            tenant.keep(place, flow);
+        }
         if let (Some(before), Some(flow)) = (before, self.slot.flow()) {
             self.events.note(now, before, flow, reason);
         }

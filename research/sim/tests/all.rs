@@ -16,6 +16,7 @@ mod shares;
 mod stall_repair;
 mod stalls;
 mod switch;
+mod tenant_port;
 mod unfinished;
 mod virtual_dctcp;
 mod watch;

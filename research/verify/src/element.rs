@@ -47,7 +47,7 @@ impl Element for Wire {
 }
 
 /// The translator T: the core on the port of a guest.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Translator {
     port: Port,
 }

@@ -1,5 +1,6 @@
 //! Applications' operations on connections, and the readable state of both.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use uc_core::Policy;
@@ -22,6 +23,7 @@ use crate::port::Port;
 use crate::route::Route;
 use crate::scenario::FlowPlan;
 use crate::start::{StartCounts, StartEnd};
+use crate::tenant_port::TenantPort;
 
 impl Hosts {
     /// Opens a connection between the guest of `plan`, which is number `flow` of the record, and
@@ -86,14 +88,13 @@ impl Hosts {
         }
         let hosts = (plan.guest, receiver);
         let place = slot.end(Side::Guest);
-        let mut end = self.fresh_end(place, flow, hosts, connection, plan.policy)?;
-        if let (Some(policy), true) = (plan.policy, plan.is_coupled_by_port()) {
-            let share = plan.membership.map_or(0, |at| at.priority);
-            end.port = Some(Box::new(Port::sharing(self.core, policy, share)));
-        }
-        if let (Some(port), Some(policy)) = (&mut end.port, plan.dupacks) {
+        let by_port = plan.membership.filter(|at| at.by_port);
+        let share = by_port.map_or(0, |at| at.priority);
+        let mut port = self.port(plan.guest, plan.policy, share);
+        if let (Some(port), Some(policy)) = (&mut port, plan.dupacks) {
             port.send_dupacks(policy);
         }
+        let mut end = self.fresh_end(place, flow, hosts, connection, port)?;
         end.hold = plan.hold.map(|settings| Box::new(Held::new(settings)));
         let coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
         if is_coupled {
@@ -133,7 +134,8 @@ impl Hosts {
     ) -> Result<End, SimError> {
         let connection = self.connection(&plan.receiver_config, opens);
         let (place, hosts) = (slot.end(Side::Receiver), (receiver, plan.guest));
-        let mut end = self.fresh_end(place, flow, hosts, connection, plan.receiver_policy)?;
+        let port = self.port(receiver, plan.receiver_policy, 0);
+        let mut end = self.fresh_end(place, flow, hosts, connection, port)?;
         end.start = plan.start_policy.map(|policy| {
             let timer = self.start_timer(place);
             Box::new(StartEnd::receiving(policy, timer))
@@ -155,6 +157,15 @@ impl Hosts {
         Some(Box::new(VmEnd::new(machine, pvtcp)))
     }
 
+    /// Returns a connection's part of its host's port; `None` without a policy.
+    fn port(&mut self, host: HostId, policy: Option<Policy>, share: u8) -> Option<Port> {
+        let policy = policy?;
+        let settings = self.port_settings;
+        let tenant = self.ports.entry(host);
+        let tenant = tenant.or_insert_with(|| TenantPort::shared(settings));
+        Some(Port::at(Rc::clone(tenant), self.core, policy, share))
+    }
+
     /// Creates an end on the first of two hosts, whose peer is on the second.
     fn fresh_end(
         &mut self,
@@ -162,7 +173,7 @@ impl Hosts {
         flow: usize,
         (from, to): (HostId, HostId),
         connection: Connection,
-        policy: Option<Policy>,
+        port: Option<Port>,
     ) -> Result<End, SimError> {
         let (timer, address) = match self.ends.get(place) {
             Some(earlier) => (earlier.timer, earlier.route.address.next_life()),
@@ -179,7 +190,6 @@ impl Hosts {
             flow: flow as u32,
             ip_header_bytes: self.ip_header_bytes,
         };
-        let port = policy.map(|policy| Port::with_core(self.core, policy));
         Ok(End::new(connection, port, route, timer))
     }
 

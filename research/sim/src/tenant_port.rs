@@ -1,0 +1,302 @@
+//! The port of one guest in the simulator: the places of its flows, and what its two hooks see.
+//!
+//! Its rules are those of the kernel's flow table (`bpf/port/table.h`, `quota.h`, `places.h`) for a table
+//! that one port has alone. Settled flows have a quota. A new flow removes the flow at the next place if
+//! it is stale, and takes a free place; each new half-open flow may displace the oldest one. A flow of
+//! two places in the kernel takes one here.
+//!
+//! The state of a flow is in the [`Port`](crate::port::Port) of its connection, which forgets a flow that
+//! has lost its place. The place of a closed connection stays taken until its flow is stale. Groups of
+//! flows that share a window span ports: see [`crate::coupling`].
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use uc_core::hooks::{self, Hooks};
+use uc_core::slot::Room;
+use uc_core::{Flow, Reason, Segment, consts};
+
+/// Divisor of the table's size: half-open flows in both rings together (`UC_HALF_OPEN_PART`).
+const HALF_OPEN_PART: u32 = 4;
+/// Free places for each half-open flow, below which a new one displaces the oldest
+/// (`UC_HALF_OPEN_SPARE`).
+const HALF_OPEN_SPARE: u32 = 16;
+/// Minimum time between two searches for stale flows at a full quota (`UC_SWEEP_NS`).
+const SWEEP_NS: u64 = 10_000_000;
+/// Places in such a search (`UC_PLACES_SWEPT`).
+const PLACES_SWEPT: u32 = 32;
+/// Places that a new flow tries if none is free (`UC_PLACES_TRIED`).
+const PLACES_TRIED: u32 = 8;
+/// How many of them it tries for stale flows alone (`UC_PLACES_TRIED_FIRST`).
+const PLACES_TRIED_FIRST: u32 = 4;
+
+/// Settings of a port's table and hooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Places for flows.
+    pub places: u32,
+    /// Maximum number of settled flows; 0: the number of free places.
+    pub flows_max: u32,
+    /// Whether the port judges by its traffic if one of its hooks is blind. Otherwise it takes both
+    /// directions for seen.
+    pub watches_hooks: bool,
+}
+
+impl Default for Settings {
+    /// Returns a table that no guest can fill, with hooks that see all.
+    fn default() -> Settings {
+        Settings {
+            places: 1 << 24,
+            flows_max: 0,
+            watches_hooks: false,
+        }
+    }
+}
+
+/// A place of the table as its flow knows it; another flow at the same index has another number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    index: usize,
+    number: u64,
+}
+
+/// What the table knows of the flow at a place.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    number: u64,
+    stale_after_ns: u64,
+    /// Whether the flow has not settled yet.
+    half_open: bool,
+}
+
+/// The port of one guest.
+#[derive(Debug)]
+pub struct TenantPort {
+    settings: Settings,
+    /// Places that were ever taken; `None`: free again, and in `vacant`.
+    entries: Vec<Option<Entry>>,
+    vacant: Vec<usize>,
+    /// Counts the flows, for [`Place::number`].
+    numbers: u64,
+    /// Next place to search.
+    next: usize,
+    half_open: u32,
+    /// The last half-open flows that the guest has opened, and that peers have, the oldest first.
+    rings: [VecDeque<Place>; 2],
+    swept_ns: u64,
+    hooks: Option<Hooks>,
+}
+
+impl TenantPort {
+    /// Creates a port without flows, for the ends of its connections.
+    pub fn shared(settings: Settings) -> Rc<RefCell<TenantPort>> {
+        Rc::new(RefCell::new(TenantPort {
+            settings,
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            numbers: 0,
+            next: 0,
+            half_open: 0,
+            rings: Default::default(),
+            swept_ns: 0,
+            // not at time 0, which means "never"
+            hooks: settings.watches_hooks.then(|| Hooks::trusted(1)),
+        }))
+    }
+
+    /// Returns the number of settled flows.
+    pub fn settled(&self) -> u32 {
+        self.used() - self.half_open
+    }
+
+    /// Returns the number of half-open flows.
+    pub fn half_open(&self) -> u32 {
+        self.half_open
+    }
+
+    /// Returns whether a flow still has its place.
+    pub fn has(&self, place: Place) -> bool {
+        self.entries[place.index].is_some_and(|entry| entry.number == place.number)
+    }
+
+    /// Records a segment at the hook of its direction, and notes in the segment whether the port sees
+    /// no answer to it. `flow`: the segment's, if it is known.
+    pub fn look(&mut self, segment: &mut Segment, flow: Option<&Flow>, now_ns: u64) {
+        let Some(hooks) = &mut self.hooks else {
+            return;
+        };
+        hooks.saw(segment, now_ns);
+        let from_guest = u32::from(segment.direction) == consts::FROM_GUEST;
+        if u32::from(segment.flags) & (consts::SYN | consts::RST) == consts::SYN {
+            let asks = from_guest && uc_core::is_syn(segment);
+            segment.blind = u8::from(asks && !hooks.ask(now_ns));
+        } else if let Some(flow) = flow {
+            let other = if from_guest {
+                consts::TO_GUEST
+            } else {
+                consts::FROM_GUEST
+            };
+            segment.blind = u8::from(hooks.is_blind(other));
+            if hooks::is_missed(flow, segment) {
+                hooks.missed_ns = now_ns;
+            }
+        }
+    }
+
+    /// Records the state of a flow after a segment of it.
+    pub fn keep(&mut self, place: Place, flow: &Flow) {
+        let Some(entry) = &mut self.entries[place.index] else {
+            return;
+        };
+        entry.stale_after_ns = stale_after_ns(flow);
+        if entry.half_open && !uc_core::is_half_open(flow) {
+            entry.half_open = false;
+            self.half_open -= 1;
+        }
+    }
+
+    /// Frees a flow's place.
+    pub fn leave(&mut self, place: Place) {
+        if self.has(place) {
+            self.remove(place.index);
+            self.vacant.push(place.index);
+        }
+    }
+
+    /// Takes a place for a half-open flow.
+    ///
+    /// # Errors
+    /// [`Reason::QUOTA_FULL`], [`Reason::TABLE_FULL`].
+    pub fn enter(&mut self, flow: &Flow, by_peer: bool, now_ns: u64) -> Result<Place, Reason> {
+        if self.settled() >= self.quota() {
+            if now_ns.saturating_sub(self.swept_ns) < SWEEP_NS {
+                return Err(Reason::QUOTA_FULL);
+            }
+            self.swept_ns = now_ns;
+            for _ in 0..PLACES_SWEPT {
+                self.collect(now_ns);
+            }
+            if self.settled() >= self.quota() {
+                return Err(Reason::QUOTA_FULL);
+            }
+        }
+        self.collect(now_ns);
+        let turn = self.next_turn(by_peer);
+        let crowded = self.half_open + 1 > self.free() / HALF_OPEN_SPARE;
+        let displaced = turn.filter(|&place| crowded && self.has(place));
+        let index = displaced
+            .and_then(|place| self.give_up(place.index, true, now_ns))
+            .or_else(|| self.take(now_ns))
+            .ok_or(Reason::TABLE_FULL)?;
+        self.numbers += 1;
+        self.half_open += 1;
+        let place = Place {
+            index,
+            number: self.numbers,
+        };
+        self.entries[index] = Some(Entry {
+            number: place.number,
+            stale_after_ns: stale_after_ns(flow),
+            half_open: true,
+        });
+        self.rings[usize::from(by_peer)].push_back(place);
+        Ok(place)
+    }
+
+    fn used(&self) -> u32 {
+        (self.entries.len() - self.vacant.len()) as u32
+    }
+
+    fn free(&self) -> u32 {
+        self.settings.places - self.used()
+    }
+
+    fn quota(&self) -> u32 {
+        match self.settings.flows_max {
+            0 => self.free(),
+            flows_max => flows_max,
+        }
+    }
+
+    /// Removes the flow whose turn it is from a full ring.
+    fn next_turn(&mut self, by_peer: bool) -> Option<Place> {
+        let part = (self.settings.places / HALF_OPEN_PART / 2).max(1);
+        let ring = &mut self.rings[usize::from(by_peer)];
+        (ring.len() >= part as usize)
+            .then(|| ring.pop_front())
+            .flatten()
+    }
+
+    /// Removes the flow at the next place if it is stale.
+    fn collect(&mut self, now_ns: u64) {
+        let next = self.next_index();
+        if let Some(index) = next.and_then(|next| self.give_up(next, false, now_ns)) {
+            self.vacant.push(index);
+        }
+    }
+
+    /// Takes a free place, or that of a stale or half-open flow.
+    fn take(&mut self, now_ns: u64) -> Option<usize> {
+        if let Some(index) = self.vacant.pop() {
+            return Some(index);
+        }
+        if self.entries.len() < self.settings.places as usize {
+            self.entries.push(None);
+            return Some(self.entries.len() - 1);
+        }
+        (0..PLACES_TRIED).find_map(|tried| {
+            let next = self.next_index()?;
+            self.give_up(next, tried >= PLACES_TRIED_FIRST, now_ns)
+        })
+    }
+
+    fn next_index(&mut self) -> Option<usize> {
+        let index = self.next.checked_rem(self.entries.len())?;
+        self.next += 1;
+        Some(index)
+    }
+
+    /// Removes the flow at a place if it is stale, or if it is half-open and `half_open_too`. Returns
+    /// the place, which is then the caller's.
+    fn give_up(&mut self, index: usize, half_open_too: bool, now_ns: u64) -> Option<usize> {
+        let entry = self.entries[index]?;
+        let goes = now_ns > entry.stale_after_ns || half_open_too && entry.half_open;
+        goes.then(|| self.remove(index))
+    }
+
+    /// Removes the flow at a place, and returns the place.
+    fn remove(&mut self, index: usize) -> usize {
+        let entry = self.entries[index].take();
+        self.half_open -= u32::from(entry.is_some_and(|entry| entry.half_open));
+        index
+    }
+}
+
+/// Returns the last time at which a flow is not stale, if it stays idle.
+fn stale_after_ns(flow: &Flow) -> u64 {
+    flow.seen_ns.saturating_add(uc_core::idle_max_ns(flow))
+}
+
+/// The place of one connection's flow at its guest's port.
+pub(crate) struct Seat<'a> {
+    pub(crate) tenant: &'a mut TenantPort,
+    pub(crate) place: &'a mut Option<Place>,
+}
+
+impl Room for Seat<'_> {
+    fn take(&mut self, flow: &Flow, segment: &Segment, now_ns: u64) -> Result<(), Reason> {
+        let by_peer = u32::from(segment.flags) & consts::ACK != 0;
+        *self.place = Some(self.tenant.enter(flow, by_peer, now_ns)?);
+        Ok(())
+    }
+
+    fn give_back(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.tenant.leave(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
