@@ -102,6 +102,8 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	syn = uc_is_syn(&segment);
 	syn_ack = uc_is_syn_ack(&segment);
+	uc_merge(syn, now_ns);
+	uc_merge(syn_ack, now_ns);
 	if (injected) {
 		if (!syn && !syn_ack)
 			return TC_ACT_UNSPEC;
