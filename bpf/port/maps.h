@@ -108,6 +108,7 @@ struct uc_scratch {
 	__u64 words[(sizeof(struct uc_slot) + 7) / 8];
 	struct uc_annex annex;
 	struct uc_asked peers;
+	__u8 had_asked; /* peers.stored before the step */
 };
 
 struct {

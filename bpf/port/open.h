@@ -62,15 +62,16 @@ static __always_inline void uc_look_at_hooks(struct uc_pending *now)
 
 /* Reads the peer's SYN that is stored for the key in `pending`. If the guest's SYN-ACK may answer it,
  * its DSCP becomes that of the packet, to select the rule. */
-static __always_inline void uc_read_asked(struct uc_pending *now, struct uc_asked *peers)
+static __always_inline void uc_read_asked(struct uc_pending *now, struct uc_scratch *fresh)
 {
 	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
 
 	/* another tag: the kernel has reused the element meanwhile */
 	if (!asking || asking->tag != uc_tag(now->hash))
 		return;
-	peers->syn = asking->syn;
-	peers->stored = 1;
+	fresh->peers.syn = asking->syn;
+	fresh->peers.stored = 1;
+	fresh->had_asked = 1;
 	if (now->segment.direction == UC_FROM_GUEST && !uc_is_syn(&now->segment))
 		now->frame.dscp = asking->dscp;
 }
@@ -78,35 +79,41 @@ static __always_inline void uc_read_asked(struct uc_pending *now, struct uc_aske
 /* Stores the peer's SYN in `pending` until the guest answers it, or forgets the one that was stored.
  * Returns 0 if there is no room. */
 static __always_inline int uc_write_asked(const struct uc_pending *now,
-					  const struct uc_asked *peers, __u8 was_stored)
+					  const struct uc_scratch *fresh)
 {
 	struct uc_asking asking = {.tag = uc_tag(now->hash), .dscp = now->frame.dscp};
 
-	if (peers->stored && now->segment.direction == UC_TO_GUEST && uc_is_syn(&now->segment)) {
-		asking.syn = peers->syn;
+	if (fresh->peers.stored && now->segment.direction == UC_TO_GUEST &&
+	    uc_is_syn(&now->segment)) {
+		asking.syn = fresh->peers.syn;
 		return !bpf_map_update_elem(&asked, &now->key, &asking, BPF_ANY);
 	}
-	if (was_stored && !peers->stored)
+	if (fresh->had_asked && !fresh->peers.stored)
 		bpf_map_delete_elem(&asked, &now->key);
 	return 1;
 }
 
-/* Handles a segment of no known flow. */
-static __always_inline enum uc_reason uc_open_unknown(struct __sk_buff *skb, struct uc_pending *now,
-						      const struct uc_opening *how,
-						      struct uc_scratch *fresh)
+/* Handles the segment in `pending`, of no known flow. Returns its reason. A global function, with a
+ * stack frame of its own. */
+__attribute__((noinline)) int uc_open_unknown(struct __sk_buff *skb)
 {
-	struct uc_given given = {.policy = &how->policy, .share = how->share};
+	struct uc_opening *how = uc_opening_now();
+	struct uc_pending *now = uc_pending_now();
+	struct uc_scratch *fresh = uc_only_entry(&scratch);
 	struct uc_slot *slot = (struct uc_slot *)fresh;
 	enum uc_reason room = UC_TRANSLATED;
-	__u8 was_stored = fresh->peers.stored;
+	struct uc_given given;
 	struct uc_step step;
 
+	if (!skb || !how || !now || !fresh)
+		return UC_TABLE_FULL;
+	given.policy = &how->policy;
+	given.share = how->share;
 	step = uc_step_unknown(&slot->flow, &fresh->annex, &given, &fresh->peers, &now->segment,
 			       now->now_ns, &now->edit);
 	uc_merge(step.reason, now->now_ns);
 	uc_merge(step.then, now->now_ns);
-	if (!uc_write_asked(now, &fresh->peers, was_stored))
+	if (!uc_write_asked(now, fresh))
 		room = UC_TABLE_FULL;
 	else if (step.then & UC_STEP_ENTERS)
 		room = uc_enter(skb, now, how, slot, !!(step.then & UC_STEP_ANNEXED));
@@ -150,24 +157,40 @@ static __always_inline __u32 uc_begin_again(struct uc_slot *slot, const struct u
 	return annex_place == next_place || annex_place == now->place ? UC_NO_PLACE : annex_place;
 }
 
-/* Handles a SYN or SYN-ACK of a known flow, and sets `reason`. Returns 0 if there is no such flow: it
- * was removed meanwhile, or was stale, or another CPU is entering it. */
-static __always_inline int uc_open_known(struct __sk_buff *skb, struct uc_pending *now,
-					 const struct uc_opening *how, struct uc_slot *slot,
-					 enum uc_reason *reason)
+/* Returned by uc_open_known() if there is no such flow: it was removed meanwhile, or was stale, or
+ * another CPU is entering it. */
+#define UC_NOT_KNOWN (-1)
+
+/* Handles the SYN or SYN-ACK in `pending`, of the flow at the place there. Returns its reason. A global
+ * function, as above. */
+__attribute__((noinline)) int uc_open_known(struct __sk_buff *skb)
 {
-	struct uc_given given = {.policy = &how->policy, .share = how->share};
-	__u32 spare, annex_place = uc_annex_place(slot, now->place);
-	__u32 next_place =
-		uc_next_place_of(skb, now, how, annex_place,
-				 uc_step_needs(&slot->flow, &given, &now->segment), &spare);
-	struct uc_annex *annex = uc_annex_at(annex_place), *next = uc_annex_at(next_place);
-	__u8 answer = !uc_is_syn(&now->segment), settled = 0, removed = 0;
+	struct uc_opening *how = uc_opening_now();
+	struct uc_pending *now = uc_pending_now();
+	__u32 spare, annex_place, next_place;
+	struct uc_annex *annex, *next;
+	__u8 answer, settled = 0, removed = 0;
+	struct uc_given given;
+	struct uc_slot *slot;
 	struct uc_step step;
 
+	if (!skb || !how || !now)
+		return UC_NOT_KNOWN;
+	slot = bpf_map_lookup_elem(&flows, &now->place);
+	if (!slot)
+		return UC_NOT_KNOWN;
+	given.policy = &how->policy;
+	given.share = how->share;
+	answer = !uc_is_syn(&now->segment);
+	uc_merge(answer, now->now_ns);
+	annex_place = uc_annex_place(slot, now->place);
+	next_place = uc_next_place_of(skb, now, how, annex_place,
+				      uc_step_needs(&slot->flow, &given, &now->segment), &spare);
+	annex = uc_annex_at(annex_place);
+	next = uc_annex_at(next_place);
 	if (!annex || !uc_lock_both(slot, &now->key, now->place, annex_place)) {
 		uc_vacate(spare);
-		return 0;
+		return UC_NOT_KNOWN;
 	}
 	if (answer)
 		now->facts.cwnd = slot->flow.reno.cwnd;
@@ -198,8 +221,7 @@ static __always_inline int uc_open_known(struct __sk_buff *skb, struct uc_pendin
 		uc_forget_member(now->place);
 	if (step.then & UC_STEP_REMOVES)
 		uc_forget(skb, now, removed);
-	*reason = step.reason;
-	return !(step.then & UC_STEP_ANEW);
+	return step.then & UC_STEP_ANEW ? UC_NOT_KNOWN : (int)step.reason;
 }
 
 /* Handles the SYN or SYN-ACK in `pending`, or at a strict port a segment of an unknown flow. */
@@ -207,24 +229,23 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 {
 	struct uc_opening *how = uc_opening_now();
 	struct uc_scratch *fresh = uc_scratch_now();
-	enum uc_reason reason = UC_TABLE_FULL;
 	struct uc_slot *slot;
+	int reason;
 
 	if (!how || !fresh)
-		return reason;
+		return UC_TABLE_FULL;
 	uc_find_pending(skb);
 	slot = bpf_map_lookup_elem(&flows, &now->place);
 	/* the DSCP of the connection's SYN selects its rule */
-	uc_read_asked(now, &fresh->peers);
+	uc_read_asked(now, fresh);
 	if (slot && !uc_is_syn(&now->segment))
 		now->frame.dscp = slot->kept_dscp;
 	if (uc_is_syn(&now->segment))
 		uc_look_at_hooks(now);
 	/* even without a rule an older flow of the same ports must be removed below */
 	uc_find_rule(skb);
-	if (slot && uc_open_known(skb, now, how, slot, &reason))
-		return reason;
-	return uc_open_unknown(skb, now, how, fresh);
+	reason = uc_open_known(skb);
+	return reason == UC_NOT_KNOWN ? uc_open_unknown(skb) : reason;
 }
 
 #endif
