@@ -173,7 +173,7 @@ fn live_socket_that_another_user_has_taken_is_named_and_nothing_waits_for_it() {
         ["split", "--status"],
         ["split", "--clean"],
     ] {
-        refusal(net.uc(&arguments), &[&user, "end that process"]);
+        refusal(net.uc(&arguments), &[&user, "end the process"]);
     }
     is_clean(&net);
     drop(taken);
