@@ -152,7 +152,7 @@ fn live_weights_are_refused_where_no_law_makes_windows() {
         (["--law", "pass"].as_slice(), ["--share", "law pass"]),
         (&["--law", "coupled"], ["--share", "law coupled"]),
         (&["--observe"], ["--observe", "leave out one"]),
-        (&["--group-by-rate"], ["--group-by-rate", "beside --share"]),
+        (&["--group-by-rate"], ["--group-by-rate", "remove --share"]),
     ] {
         let words = [&["attach", "port0", "--share", "2"], more].concat();
         refusal(sandbox.uc(hosts, &words), &parts);
