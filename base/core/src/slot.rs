@@ -127,11 +127,11 @@ impl Slot {
         share: Share<'_>,
         room: &mut dyn Room,
     ) -> Option<(Reason, Edit)> {
-        let policy = self.remote.policy(&self.policy, now_ns);
         let flow = self.flow.as_mut()?;
         if u32::from(segment.flags) & (consts::SYN | consts::RST) != consts::SYN {
             return Some(translate(self.core, flow, segment, now_ns, share));
         }
+        let policy = self.remote.policy(&self.policy, now_ns);
         let given = (&policy, self.share);
         let (step, edit) = self.core.known(flow, given, segment, now_ns);
         if step.removes() {
