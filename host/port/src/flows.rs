@@ -58,6 +58,11 @@ const SEARCHES: u32 = 3;
 
 const KEY_BYTES: usize = size_of::<uc_key>();
 
+/// Returns the key of an untagged flow, as the programs' maps have it (`struct uc_key` of `bpf/key.h`).
+pub fn flow_key(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> [u8; KEY_BYTES] {
+    key_bytes(ifindex, guest, remote, 0)
+}
+
 /// Encodes a key as in the map. The struct has no padding, which the assertion below checks.
 fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr, vlan: u16) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
@@ -217,7 +222,7 @@ impl Programs {
         guest: SocketAddr,
         remote: SocketAddr,
     ) -> Result<Option<FlowView>, PortError> {
-        self.flow_of(&key_bytes(ifindex, guest, remote, 0))
+        self.flow_of(&flow_key(ifindex, guest, remote))
     }
 
     /// Reads a flow again; `None` if it has left the table.

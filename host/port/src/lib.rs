@@ -60,7 +60,7 @@ pub use coupling::{GroupView, GuestView, MemberView};
 pub use direction::Direction;
 pub use error::PortError;
 pub use events::{Agreed, Closing, Event, EventKind, Passed};
-pub use flows::FlowView;
+pub use flows::{FlowView, flow_key};
 pub use frames::{bind_to_port, draw_mark, port_address};
 pub use hooks::now_ns;
 pub use interfaces::{interface_index, is_bridge};
