@@ -8,6 +8,9 @@ use serde::de::DeserializeOwned;
 use uc_hold::{Reserved, Running, Work};
 use uc_service::PortTask;
 
+/// Error of a line that is no task.
+pub const NO_TASK: &str = "a line of standard input is no task in JSON";
+
 /// Reads standard input, on a thread of its own: a task from each line, up to the first that is none. The end
 /// of the input ends the channel.
 pub fn tasks_on_stdin<T: DeserializeOwned + Send + 'static>() -> Receiver<Result<T>> {
@@ -16,10 +19,7 @@ pub fn tasks_on_stdin<T: DeserializeOwned + Send + 'static>() -> Receiver<Result
         for line in std::io::stdin().lines() {
             let task = line
                 .context("standard input can't be read")
-                .and_then(|line| {
-                    serde_json::from_str(&line)
-                        .context("a line of standard input is no task in JSON")
-                });
+                .and_then(|line| serde_json::from_str(&line).context(NO_TASK));
             let is_last = task.is_err();
             if tasks.send(task).is_err() || is_last {
                 return;

@@ -17,9 +17,7 @@ use uc_watch::{
 };
 
 use crate::pace::Pace;
-
-/// Error of a line that is no setup.
-const NO_SETUP: &str = "a line of standard input is not what to do, as JSON";
+use crate::tasks::NO_TASK;
 
 /// Watches the ports of the newest line of standard input.
 pub struct Tasks<'a> {
@@ -39,7 +37,7 @@ impl<'a> Tasks<'a> {
     /// Takes the network namespace's place; no port is watched yet.
     ///
     /// # Errors
-    /// Another process has the place; the kernel's refusal.
+    /// If another process has the place, or standard input can't be read without waiting.
     pub fn start(programs: &'a Programs) -> Result<Self> {
         Ok(Self {
             programs,
@@ -52,10 +50,10 @@ impl<'a> Tasks<'a> {
         })
     }
 
-    /// Returns the error of a line that is no setup.
+    /// Returns true, once the last line was read.
     ///
     /// # Errors
-    /// That error.
+    /// If a line was no setup.
     pub fn ended(self) -> Result<bool> {
         self.failed.map_or(Ok(true), Err)
     }
@@ -184,7 +182,7 @@ impl Lines {
         match self.read.iter().position(|byte| *byte == b'\n') {
             Some(end) => {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                let setup = serde_json::from_slice(&line).context(NO_SETUP)?;
+                let setup = serde_json::from_slice(&line).context(NO_TASK)?;
                 Ok(Some(setup))
             }
             None if is_over => Err(None),
