@@ -5,6 +5,7 @@
  *
  *   register(c, p, cwnd, ssthresh)        -> cwnd, ssthresh, state    when it begins
  *   update(c, cwnd, ssthresh, state)      -> cwnd, ssthresh, state    when its own law has computed
+ *   ask(c)                                -> cwnd, ssthresh, state    between two reports; optional
  *   leave(c)                                                          when it ends
  *
  * A report has fields that the draft lacks, by which the CCC recognizes idle flows, further losses
