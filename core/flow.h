@@ -124,9 +124,8 @@ struct uc_timer {
 
 struct uc_delay {
 	struct uc_timer timers[UC_TIMERS];
-	__u32 last_us; /* the last round-trip time since the last decrease, next line the one before;
-			* 0: none */
-	__u32 before_us;
+	__u32 last_us;   /* the last round-trip time since the last decrease; 0: none */
+	__u32 before_us; /* the one measured before last_us, since that decrease; 0: none */
 };
 
 /* State between two reports to the group (laws/coupled.h). */

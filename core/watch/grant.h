@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Grants: turns for flows to different hosts that share a link. None of these hosts sees the starts
- * of all flows, so none can pace them. One of the hosts, the granter, has the bucket of the shared
- * link (bucket.h) and gives the turns of all.
+ * Grants: paces the first windows of flows to different hosts that share a link. None of these hosts
+ * sees the starts of all flows, so none can pace them alone. One of the hosts, the granter, has the
+ * token bucket of the shared link (bucket.h) and gives every flow the time when it may start.
  *
  * A flow's sending host asks the granter with one small packet when the first packet of its guest
  * leaves (SYN, or SYN-ACK). The answer is a time to wait, counted from its arrival, so the hosts
  * need no common clock. Both packets travel while the handshake does, and take no time of their own
  * where the granter is no further away than the receiving host. What waits is the peer's answer to
  * the first packet, at the sending host, before the guest sees it: the guest sends no data before
- * its turn. No packet is changed. The receiving hosts grant whole windows (`granted` in policy).
+ * that time. No packet is changed. The receiving hosts grant whole windows (`granted` in policy).
  *
  * A question or an answer may be lost, and the granter may be gone. Then the flow starts a short
  * time after its handshake, and later flows wait for no answer until one arrives again: they start
- * as without turns.
+ * as without pacing.
  *
  * A flow asks for what flows of its host use of their first windows on average, headers included.
  * The mean must be exact: if flows were charged a few percent more than they use, a link that is
@@ -48,7 +48,7 @@ struct uc_watch_granter {
 
 /* A flow's grant at the sending host. All zero: not asked for. */
 struct uc_watch_grant {
-	__u64 due_ns;    /* when its turn comes; valid if `granted` */
+	__u64 due_ns;    /* when the flow may start; valid if `granted` */
 	__u32 start;     /* sequence number of the guest's first byte of data */
 	__u16 mss_bytes; /* payload of a segment */
 	__u8 asked;      /* 1: the question has been sent */

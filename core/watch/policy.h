@@ -69,7 +69,7 @@ struct uc_watch_policy {
 	  "bytes of first windows that may be given ahead of that rate; usually 32 packets of "    \
 	  "1,514 bytes")                                                                           \
 	X(wait, 0, US, wait_us, 0, UC_WATCH_WAIT_MAX_US, UC_WATCH_WAIT_MAX_US, UC_NO_WORDS,        \
-	  "the longest time that a first window waits for its turn at that rate; 0s: none waits")  \
+	  "the longest time that pacing at that rate defers a first window; 0s: none is deferred") \
 	X(late, 0, NS, late_ns, 0, 30000000, 0, UC_NO_WORDS,                                       \
 	  "a probe that took this much longer than another of its flow counts as marked; 0s: "     \
 	  "marks alone count")                                                                     \

@@ -6,8 +6,8 @@ use crate::sys;
 
 /// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
 pub type Segment = sys::uc_segment;
-/// New values of the three fields that the light path may change, and the offers that strict mode
-/// removes.
+/// Values to write into a translated segment: receive window, TCP flags and ECN codepoint, and which
+/// options of a SYN or SYN-ACK to remove.
 pub type Edit = sys::uc_edit;
 /// The operator's policy for flows of a port.
 pub type Policy = sys::uc_policy;

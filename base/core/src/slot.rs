@@ -34,7 +34,8 @@ impl Room for () {
 pub struct Slot {
     core: Core,
     policy: Policy,
-    /// The flow's weight in the windows of a group; 0: in none.
+    /// The flow's weight, 1 to 255, if several flows divide the sum of their laws' windows; 0: the
+    /// flow's own law alone decides.
     share: u8,
     flow: Option<Flow>,
     /// The peer's SYN that the guest has not answered: it opens no flow before that.
@@ -61,7 +62,8 @@ impl Slot {
         }
     }
 
-    /// Gives the flow a weight in the windows of a group; 0: in none.
+    /// Lets the flow divide the sum of its group's windows with this weight, 1 to 255; 0: its own law
+    /// alone decides.
     #[must_use]
     pub fn sharing(self, share: u8) -> Slot {
         Slot { share, ..self }

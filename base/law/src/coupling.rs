@@ -114,8 +114,8 @@ impl PortCoupling {
         PortCoupling::TENANT | number
     }
 
-    /// `share` beside a law: all flows of the port in one sum of windows, wherever they go. Under a
-    /// number of the operator's the ports that have it are in one, a tenant's say.
+    /// Returns what the key `share` sets: all flows of the port divide the sum of their laws' windows,
+    /// whatever their remote hosts are. Ports with the same group number divide one sum.
     pub fn share(group: Option<u32>) -> PortCoupling {
         PortCoupling {
             group: group.unwrap_or(PortCoupling::OWN),
@@ -129,7 +129,7 @@ impl PortCoupling {
         }
     }
 
-    /// Is what is divided the sum of what the flows' own laws make?
+    /// Returns whether the group divides the sum of the windows that the flows' own laws compute.
     pub fn is_sum(&self) -> bool {
         u32::from(self.rules.size) == consts::SIZE_LAWS
     }

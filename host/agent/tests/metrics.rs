@@ -56,7 +56,7 @@ fn full() -> Reading {
     };
     Reading {
         state: AgentState {
-            version: "0.1.0".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             etcd: Some(EtcdState::default()),
             ports: vec![port(3, "vnet3"), port(4, "tap0")],
             split: Some(SplitState {

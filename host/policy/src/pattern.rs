@@ -13,9 +13,9 @@ const NAME_MAX: usize = 127;
 const POD: &str = "cni:";
 /// Prefix of the names of libvirt's domains, which may contain spaces.
 const DOMAIN: &str = "libvirt:";
-/// Prefix of an interface's alias (`ip link set DEV alias TEXT`): any text; next line, its maximum
-/// length in bytes.
+/// Prefix of an interface's alias (`ip link set DEV alias TEXT`), which may be any text.
 const ALIAS: &str = "alias:";
+/// Maximum length of an interface's alias, in bytes.
 const ALIAS_MAX: usize = 255;
 
 /// Returns whether a character is allowed in a pattern with this beginning.

@@ -200,8 +200,9 @@ fn elements(of: &[impl ToString]) -> String {
     }
 }
 
-/// Returns the table, as text for nft(8) that replaces the one before. New connections are split by `now`;
-/// packets of connections that were split by any setup so far (`ever`) are brought here.
+/// Returns nft(8) commands that replace the table. Its rules redirect new connections that `now` selects
+/// to the sockets at the port numbers `guests` and `others`. Packets of connections that an earlier setup
+/// selected (`ever` has all of them) still reach the host's TCP.
 fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
     let quoted = |setup: &Setup| -> Vec<String> {
         let names = setup.interfaces.iter();

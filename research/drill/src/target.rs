@@ -154,7 +154,8 @@ pub trait Target {
     /// `Stop::Lacks` for a flag that the target does not know.
     fn begin(&mut self, flags: &[Flag]) -> Result<(), Stop>;
 
-    /// Returns the tolerance of times that the target needs at least.
+    /// Returns the smallest tolerance by which a segment's time may differ from the script's here,
+    /// whatever tolerance the script asks for.
     fn least_tolerance(&self) -> Nanos {
         Nanos::ZERO
     }

@@ -1,5 +1,4 @@
-//! Turns between hosts: flows to several receivers behind one link, one of whose hosts gives the
-//! turns of all.
+//! First windows that one host grants to all flows of a shared link, which lead to several hosts.
 
 use crate::common::{again, experiment_with, group, run};
 use uc_experiment::RunRecord;

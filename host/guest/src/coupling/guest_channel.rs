@@ -64,13 +64,15 @@ pub(crate) struct GuestChannel {
     listener: Option<UnixListener>,
     channel: Option<Channel>,
     frames: Frames,
-    /// Earliest time of the next connection attempt; next line, why the last one failed.
+    /// Earliest time of the next connection attempt.
     not_before: Instant,
+    /// Why the last connection attempt failed; `None` after one that succeeded.
     refused: Option<io::ErrorKind>,
     /// Earliest time of the next read.
     read_at: Instant,
-    /// Number of reports that it may send now; next line, the time of that count.
+    /// Number of reports that the guest might send at the time `counted`: a token bucket.
     allowed: u64,
+    /// When `allowed` was computed.
     counted: Instant,
 }
 

@@ -27,8 +27,9 @@ struct Flow {
     member: Member,
     cwnd: u64,
     ssthresh: u64,
-    /// Fractions of a segment of an ACK and, next line, of the window's growth.
+    /// Bytes that arrived and that no ACK has acknowledged, because they are less than a segment.
     acked: u64,
+    /// Bytes acknowledged in congestion avoidance since the window last grew by a segment.
     grown: u64,
     lost_ns: Option<u64>,
     recovers_ns: Option<u64>,
@@ -61,8 +62,9 @@ pub struct World {
     pub vms: Vec<Vm>,
     pub now_ns: u64,
     pub host_alive: bool,
-    /// Delay of the channels in one direction; next line, messages lost of a thousand.
+    /// Delay of the channels in one direction.
     pub delay_ns: u64,
+    /// Number of messages lost of a thousand.
     pub losses: u64,
     host: Host,
     random: u64,
