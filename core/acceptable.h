@@ -81,7 +81,7 @@ static __always_inline __u32 uc_ack_end(const struct uc_flow *flow)
 
 /* Returns whether an ACK number of the peer is acceptable: RFC 5961 §5, or, as long as the peer has
  * not shown that it got the guest's SYN-ACK, RFC 9293 §3.10.7.4. Where the guest's numbers are
- * unsure any is, since it decides about them. */
+ * unsure any is, since it decides about them: uc_agree_on_number(). */
 static __always_inline __u8 uc_may_acknowledge(const struct uc_flow *flow, __u32 ack)
 {
 	if (flow->bits & UC_FLOW_UNSURE)

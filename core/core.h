@@ -56,6 +56,7 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struc
 
 	if (uc_is_far(flow, segment))
 		return UC_SENT_NOTHING;
+	uc_agree_on_number(flow, segment);
 	if (!uc_flight_bytes(flow) && flow->sent_tick)
 		sample.idle_us = uc_idle_us(flow, now_ns);
 	uc_merge(sample.idle_us, now_ns);

@@ -278,8 +278,8 @@ static __always_inline enum uc_remote_news uc_remote_news_of(const struct uc_flo
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT)
 		return (enum uc_remote_news)uc_trial_count(flow);
 	/* of a flow that the peer opened, the SYN may be forged until the peer acknowledges */
-	agreed = uc_has_feedback(flow) & flow->bits / UC_FLOW_ANSWERED;
-	return flow->stage == UC_TRANSLATING && agreed ? UC_REMOTE_AGREED : UC_REMOTE_NOTHING;
+	agreed = uc_has_feedback(flow) & !uc_is_half_open(flow);
+	return agreed ? UC_REMOTE_AGREED : UC_REMOTE_NOTHING;
 }
 
 /* What a platform remembers of a remote address, separately for each port. */

@@ -69,7 +69,7 @@ enum uc_way {
 #define UC_FLOW_PEER_ASKED  0x2000000  /* an unanswered SYN of the peer is stored */
 #define UC_FLOW_RESENT      0x4000000  /* the guest has retransmitted at snd_una */
 #define UC_FLOW_BLIND       0x8000000  /* missed.h: data has passed without an ACK of the peer */
-#define UC_FLOW_UNSURE      0x10000000 /* the next ACK number of the peer decides: handshake.h */
+#define UC_FLOW_UNSURE      0x10000000 /* an ACK number of the peer decides: handshake.h */
 #define UC_FLOW_HELD        0x20000000 /* no window is written: uc_only_echoes(), strict.h */
 #define UC_FLOW_ADOPTED     0x40000000 /* its handshake was not seen: nothing is written */
 #define UC_FLOW_OVERRAN     0x80000000 /* guard.h: data went beyond the furthest edge */
@@ -416,10 +416,11 @@ static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
 }
 
 /* Returns 1 until the peer has acknowledged the guest's SYN or SYN-ACK. The guest's answer to a SYN
- * is not enough: forged SYNs get one, too. */
+ * is not enough: forged SYNs get one, too. Nor is any ACK number where the guest's are unsure. */
 static __always_inline __u8 uc_is_half_open(const struct uc_flow *flow)
 {
-	return flow->stage != UC_TRANSLATING || !(flow->bits & UC_FLOW_ANSWERED);
+	return flow->stage != UC_TRANSLATING ||
+	       (flow->bits & (UC_FLOW_ANSWERED | UC_FLOW_UNSURE)) != UC_FLOW_ANSWERED;
 }
 
 /*

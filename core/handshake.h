@@ -11,7 +11,9 @@
  *
  * The guest's own word ends no translation, because its SYNs and SYN-ACKs may never reach the peer.
  * If it sends several with different numbers, the peer's answer decides which one counts
- * (UC_FLOW_UNSURE). A simultaneous open (RFC 9293 §3.5) is the connection that the peer's SYN-ACK
+ * (UC_FLOW_UNSURE). Several SYN-ACKs leave any ACK number open, also one that a stranger has
+ * invented: the flow stays half-open until the guest goes on from the number that the peer has
+ * acknowledged last. A simultaneous open (RFC 9293 §3.5) is the connection that the peer's SYN-ACK
  * confirms.
  */
 #ifndef UC_HANDSHAKE_H
@@ -185,12 +187,14 @@ static __always_inline void uc_start(struct uc_flow *flow, struct uc_annex *anne
 }
 
 /* Moves an unsure flow to the number that the peer acknowledges, and starts the law again if the
- * guest's data turn out to be elsewhere. */
+ * guest's data turn out to be elsewhere. Of an adopted flow the guest's numbers are known: it goes on
+ * from there. */
 static __always_inline void uc_make_sure(struct uc_flow *flow, struct uc_annex *annex, __u32 ack)
 {
 	__u32 moved = ack - flow->snd_una;
 
-	flow->bits &= ~UC_FLOW_UNSURE;
+	if (flow->bits & UC_FLOW_ADOPTED)
+		flow->bits &= ~UC_FLOW_UNSURE;
 	if (moved <= uc_flight_bytes(flow))
 		return;
 	flow->snd_una = ack;
@@ -198,6 +202,17 @@ static __always_inline void uc_make_sure(struct uc_flow *flow, struct uc_annex *
 	flow->edge += moved;
 	flow->furthest_edge += moved;
 	uc_start(flow, annex);
+}
+
+/* Ends the doubt about an unsure flow if the guest goes on from the number that the peer has
+ * acknowledged: it has taken that ACK. */
+static __always_inline void uc_agree_on_number(struct uc_flow *flow,
+					       const struct uc_segment *segment)
+{
+	__u32 doubt = UC_FLOW_UNSURE | UC_FLOW_ANSWERED;
+
+	if ((flow->bits & doubt) == doubt && segment->seq - flow->snd_una <= uc_flight_bytes(flow))
+		flow->bits &= ~UC_FLOW_UNSURE;
 }
 
 /* Settles the flow's options from SYN and SYN-ACK, and starts the law. */

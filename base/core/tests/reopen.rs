@@ -290,7 +290,45 @@ fn a_peer_that_connects_anew_is_translated_from_the_guests_answer_on() {
     assert_eq!(host.flow.edge, iss + 1 + 4_321);
     assert!(host.is_stale_after(121), "not before the peer has answered");
     host.pass(&ack_to_guest(iss, irs));
+    assert!(
+        host.is_stale_after(121),
+        "not before the guest has taken the answer"
+    );
+    host.pass(&segment(FROM_GUEST, ACK, iss + 1, irs + 1));
     assert!(!host.is_stale_after(121));
+}
+
+#[test]
+fn stranger_who_guesses_no_number_settles_no_flow_by_a_second_syn() {
+    // two SYNs that the guest answers with two numbers: SYN cookies, or a listener that was reset
+    let forge = || {
+        let mut host = Host::new();
+        host.pass(&syn_to_guest(IRS));
+        host.pass(&answer_from_guest(ISS, IRS));
+        host.pass(&syn_to_guest(70_000));
+        host.pass(&answer_from_guest(ISS + 1_000_000, 70_000));
+        host.pass(&segment(TO_GUEST, ACK, 70_001, 123_456_789));
+        host
+    };
+    let host = forge();
+    assert!(uc_core::is_half_open(&host.flow) && host.is_stale_after(61));
+    // the guest refuses that number, or asks what is going on (RFC 5961 section 5)
+    for challenge in [
+        segment(FROM_GUEST, RST, 123_456_789, 0),
+        segment(FROM_GUEST, ACK, ISS + 1_000_001, 70_001),
+    ] {
+        let mut host = forge();
+        host.pass(&challenge);
+        assert!(uc_core::is_half_open(&host.flow) && host.is_stale_after(61));
+    }
+    // the peer whose SYN it was
+    let mut host = forge();
+    host.pass(&segment(TO_GUEST, ACK, 70_001, ISS + 1_000_001));
+    host.pass(&data(ISS + 1_000_001, 70_001));
+    assert!(!uc_core::is_half_open(&host.flow));
+    assert_eq!(host.flow.snd_una, ISS + 1_000_001);
+    let (_, edit) = host.pass(&segment(TO_GUEST, ACK, 70_001, ISS + 1_001_001));
+    assert!(edit.window < 20_000, "{edit:?}");
 }
 
 #[test]
