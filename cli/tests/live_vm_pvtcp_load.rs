@@ -20,11 +20,11 @@ use crate::common::pvtcp::{KERNELS, SAMPLES, SERIES, build, can_run, insert, rem
 use crate::common::uc::{assert_refusal, bench, folder_with, inside, outcome};
 use crate::common::{experiment, guest, live_vm};
 
-/// Maximum number of cycles of loading and unloading.
-const CYCLES: usize = 100;
+/// Maximum number of cycles of loading and unloading in each of the two machines.
+const CYCLES: usize = 50;
 /// Minimum number of cycles on a machine so busy that the time is over first.
 const CYCLES_MIN: usize = 10;
-const CYCLING: Duration = Duration::from_secs(75);
+const CYCLING: Duration = Duration::from_secs(40);
 /// Longest time without any delivery before the guest counts as hung.
 const SILENCE: Duration = Duration::from_secs(60);
 /// A module's hooks are removed when every task has slept or run its own program
