@@ -13,65 +13,67 @@ use nix::unistd::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::task::{ServiceError, Task, silent};
 use crate::{PATIENCE, read_all};
 
 /// Maximum length of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Why a process could not be asked; [`crate::ServiceError`] names the command, its socket and the remedy.
-#[derive(Debug)]
-pub enum AskError {
-    /// No process has the place in this network namespace.
-    Nobody,
-    /// The process does not answer, or is another user's: anybody on the host may take an abstract name.
-    Silent(io::Error),
-}
-
-impl From<io::Error> for AskError {
-    fn from(error: io::Error) -> Self {
-        Self::Silent(error)
-    }
-}
-
-/// Asks the process that has the place of this name in the caller's network namespace. Its answer is awaited
+/// Asks the process that has the place of this task in the caller's network namespace. Its answer is awaited
 /// for two seconds.
 ///
 /// # Errors
-/// [`AskError`].
-pub fn ask<A: DeserializeOwned>(name: &str, question: &impl Serialize) -> Result<A, AskError> {
-    let (mut stream, _) = connected(name)?;
+/// [`ServiceError::Nobody`], [`ServiceError::Silent`].
+pub(crate) fn ask<T: Task, A: DeserializeOwned>(
+    question: &impl Serialize,
+) -> Result<A, ServiceError> {
+    let (stream, _) = connected::<T>()?;
+    exchange(stream, question).map_err(silent::<T>)
+}
+
+fn exchange<A: DeserializeOwned>(
+    mut stream: UnixStream,
+    question: &impl Serialize,
+) -> io::Result<A> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(&serde_json::to_vec(question).map_err(io::Error::from)?)?;
+    stream.write_all(&serde_json::to_vec(question)?)?;
     stream.shutdown(Shutdown::Write)?;
     let answer = read_all(&mut stream, ANSWER_BYTES_MAX)?;
     let no_answer = |error| io::Error::other(format!("its answer can't be read ({error})"));
-    Ok(serde_json::from_slice(&answer).map_err(no_answer)?)
+    serde_json::from_slice(&answer).map_err(no_answer)
 }
 
 /// Connects to the process that has the place; returns its credentials, too.
 ///
 /// # Errors
-/// [`AskError`].
-pub(crate) fn connected(name: &str) -> Result<(UnixStream, UnixCredentials), AskError> {
-    // Connecting does not wait: if the queue of connections is full, that is an error.
-    let kind = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let asking =
-        socket(AddressFamily::Unix, SockType::Stream, kind, None).map_err(io::Error::from)?;
-    let address = UnixAddr::new_abstract(name.as_bytes()).map_err(io::Error::from)?;
-    let made = connect(asking.as_raw_fd(), &address).map_err(io::Error::from);
-    made.map_err(|error| match error.kind() {
-        ErrorKind::ConnectionRefused => AskError::Nobody,
-        _ => AskError::Silent(error),
+/// [`ServiceError::Nobody`]; [`ServiceError::Silent`], also if the process is another user's: anybody on the
+/// host may take an abstract name.
+pub(crate) fn connected<T: Task>() -> Result<(UnixStream, UnixCredentials), ServiceError> {
+    let command = T::COMMAND;
+    let (stream, owner) = opened(T::PLACE).map_err(|error| match error.kind() {
+        ErrorKind::ConnectionRefused => ServiceError::Nobody { command },
+        _ => silent::<T>(error),
     })?;
-    let stream = UnixStream::from(asking);
-    stream.set_nonblocking(false)?;
-    let owner = getsockopt(&stream, sockopt::PeerCredentials).map_err(io::Error::from)?;
     if owner.uid() != 0 && owner.uid() != geteuid().as_raw() {
-        return Err(AskError::Silent(io::Error::other(format!(
+        return Err(silent::<T>(io::Error::other(format!(
             "process {} of user {} has that socket",
             owner.pid(),
             owner.uid()
         ))));
     }
+    Ok((stream, owner))
+}
+
+fn opened(name: &str) -> io::Result<(UnixStream, UnixCredentials)> {
+    // Connecting does not wait: if the queue of connections is full, that is an error.
+    let kind = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let asking = socket(AddressFamily::Unix, SockType::Stream, kind, None)?;
+    connect(
+        asking.as_raw_fd(),
+        &UnixAddr::new_abstract(name.as_bytes())?,
+    )?;
+    let stream = UnixStream::from(asking);
+    stream.set_nonblocking(false)?;
+    let owner = getsockopt(&stream, sockopt::PeerCredentials)?;
     Ok((stream, owner))
 }

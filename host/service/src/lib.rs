@@ -17,10 +17,12 @@ pub mod confine;
 mod place;
 mod ports;
 mod status;
+mod task;
 
 pub use place::{Place, Served};
 pub use ports::{PortTask, Ports};
-pub use status::{ServiceError, Status, Task};
+pub use status::Status;
+pub use task::{ServiceError, Task};
 
 use std::io;
 use std::io::{ErrorKind, Read};

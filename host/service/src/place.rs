@@ -13,27 +13,14 @@ use nix::unistd::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ask::{AskError, connected};
+use crate::ask::connected;
+use crate::task::{ServiceError, Task, silent};
 use crate::{PATIENCE, read_all};
 
 /// Maximum length of a question.
 const QUESTION_BYTES_MAX: usize = 4096;
 /// Pause after a connection that could not be accepted, for example because no file descriptor was free.
 const REST: Duration = Duration::from_millis(100);
-
-/// Why a place could not be taken; [`crate::ServiceError`] names the command, its socket and the remedy.
-#[derive(Debug)]
-pub enum TakeError {
-    /// A process has the place already.
-    Taken {
-        /// Number of that process.
-        pid: i32,
-    },
-    /// The process that has the place belongs to another user, or could not be identified.
-    Unknown(io::Error),
-    /// The kernel refused a socket.
-    Socket(io::Error),
-}
 
 /// A place in the caller's network namespace, taken. Dropping it frees it.
 #[derive(Debug)]
@@ -47,20 +34,29 @@ fn address(name: &str) -> io::Result<SocketAddr> {
 }
 
 impl Place {
-    /// Takes the place of this name.
+    /// Takes the place of this task.
     ///
     /// # Errors
-    /// [`TakeError`].
-    pub(crate) fn take(name: &'static str) -> Result<Self, TakeError> {
+    /// [`ServiceError::Taken`]; [`ServiceError::Silent`] if the process that has the place belongs to another
+    /// user; [`ServiceError::Kernel`].
+    pub(crate) fn take<T: Task>() -> Result<Self, ServiceError> {
+        let (command, name) = (T::COMMAND, T::PLACE);
         match address(name).and_then(|address| UnixListener::bind_addr(&address)) {
             Ok(listener) => Ok(Self { name, listener }),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => match connected(name) {
-                Ok((_, owner)) => Err(TakeError::Taken { pid: owner.pid() }),
-                Err(AskError::Silent(error)) => Err(TakeError::Unknown(error)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match connected::<T>() {
+                Ok((_, owner)) => Err(ServiceError::Taken {
+                    command,
+                    pid: owner.pid(),
+                }),
                 // It has ended meanwhile.
-                Err(AskError::Nobody) => Err(TakeError::Unknown(error)),
+                Err(ServiceError::Nobody { .. }) => Err(silent::<T>(error)),
+                Err(error) => Err(error),
             },
-            Err(error) => Err(TakeError::Socket(error)),
+            Err(source) => Err(ServiceError::Kernel {
+                command,
+                action: "create the Unix socket on which it answers",
+                source,
+            }),
         }
     }
 
@@ -142,32 +138,5 @@ impl Drop for Served {
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ask::ask;
-
-    #[test]
-    fn one_process_has_a_place_answers_questions_and_frees_it_at_its_end() {
-        const NAME: &str = "undercurrent/test/answers";
-        let asked = || ask::<u64>(NAME, &20_u64);
-        assert!(matches!(asked(), Err(AskError::Nobody)));
-        let served = Place::take(NAME).unwrap();
-        let served = served.serve(|number: u64| number + 1).unwrap();
-        assert_eq!(asked().unwrap(), 21);
-        // What is no question gets no answer, and does not end the thread.
-        assert!(matches!(ask::<u64>(NAME, &"?"), Err(AskError::Silent(_))));
-        let long = "?".repeat(3 * QUESTION_BYTES_MAX);
-        assert!(matches!(ask::<u64>(NAME, &long), Err(AskError::Silent(_))));
-        assert_eq!(asked().unwrap(), 21);
-        let own = std::process::id() as i32;
-        let second = Place::take(NAME);
-        assert!(matches!(second, Err(TakeError::Taken { pid }) if pid == own));
-        drop(served);
-        assert!(matches!(asked(), Err(AskError::Nobody)));
-        Place::take(NAME).unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::status::Task;
+use crate::task::Task;
 
 /// What a command is to do at a port.
 pub trait PortTask: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
