@@ -8,5 +8,6 @@ mod links;
 mod network_laws;
 mod networks;
 mod queues;
+mod random;
 mod shapes;
 mod stepping;

@@ -144,4 +144,51 @@ impl Control for Vegas {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SMSS: u32 = 1448;
+
+    proptest! {
+        #[test]
+        fn queued_bytes_are_expected_less_actual_times_the_round_trip(
+            cwnd_bytes in 2 * SMSS..1_000_000_000,
+            base_ns in 10_000_u64..1_000_000_000,
+            more_ns in 0_u64..1_000_000_000,
+        ) {
+            let (base, rtt) = (base_ns as f64, (base_ns + more_ns) as f64);
+            let cwnd = f64::from(cwnd_bytes);
+            // in bytes: (Expected − Actual)·RTT
+            let expected = (cwnd / base - cwnd / rtt) * rtt;
+            let ours = Vegas::queued_bytes(cwnd_bytes, Nanos(base_ns), Nanos(base_ns + more_ns));
+            prop_assert!((ours as f64 - expected).abs() <= 1.0 + expected * 1e-9, "{ours}, {expected}");
+        }
+    }
+
+    #[test]
+    fn losses_and_marks_restart_measurement_but_keep_base_rtt() {
+        let base = Some(Nanos::from_millis(100));
+        let window = Window {
+            cwnd_bytes: 20 * SMSS,
+            ssthresh_bytes: 2 * SMSS,
+            smss_bytes: SMSS,
+        };
+        let events: [fn(&mut Vegas, &Window) -> u32; 3] = [
+            |law, window| law.lost(window, 15 * SMSS, Nanos::ZERO),
+            |law, window| law.timed_out(window, 15 * SMSS, Nanos::ZERO),
+            |law, window| law.marked(window, Nanos::ZERO),
+        ];
+        for event in events {
+            let mut law = Vegas {
+                base_rtt: base,
+                round_rtt: base,
+                samples: 5,
+                ..Vegas::default()
+            };
+            event(&mut law, &window);
+            assert_eq!((law.samples, law.round_rtt, law.base_rtt), (0, None, base));
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use uc_net::Nanos;
+use uc_tcp::congestion::{Acked, Control, Observed, Vegas, Window};
 
 const SMSS: u32 = 1448;
 const BASE: Nanos = Nanos::from_millis(100);
@@ -87,20 +88,6 @@ proptest! {
     }
 
     #[test]
-    fn queued_bytes_are_expected_less_actual_times_the_round_trip(
-        cwnd_bytes in 2 * SMSS..1_000_000_000,
-        base_ns in 10_000_u64..1_000_000_000,
-        more_ns in 0_u64..1_000_000_000,
-    ) {
-        let (base, rtt) = (base_ns as f64, (base_ns + more_ns) as f64);
-        let cwnd = f64::from(cwnd_bytes);
-        // in bytes: (Expected − Actual)·RTT
-        let expected = (cwnd / base - cwnd / rtt) * rtt;
-        let ours = Vegas::queued_bytes(cwnd_bytes, Nanos(base_ns), Nanos(base_ns + more_ns));
-        prop_assert!((ours as f64 - expected).abs() <= 1.0 + expected * 1e-9, "{ours}, {expected}");
-    }
-
-    #[test]
     fn no_round_trip_moves_a_window_in_avoidance_by_more_than_a_segment(
         start in 5_u32..100,
         rtts_us in prop::collection::vec(100_u64..1_000_000, 1..60),
@@ -156,7 +143,7 @@ fn rounds_with_fewer_than_three_samples_grow_like_newreno() {
 }
 
 #[test]
-fn losses_and_marks_halve_the_window_and_restart_measurement() {
+fn losses_and_marks_halve_the_window() {
     let mut path = Path::new(40, 2, 20);
     path.ack(SMSS, BASE);
     path.round();
@@ -167,6 +154,4 @@ fn losses_and_marks_halve_the_window_and_restart_measurement() {
         path.law.marked(&window, BASE),
         (window.cwnd_bytes / 2).max(2 * SMSS)
     );
-    assert_eq!((path.law.samples, path.law.round_rtt), (0, None));
-    assert_eq!(path.law.base_rtt, Some(BASE), "the path is the same");
 }
