@@ -205,7 +205,8 @@ static __always_inline void uc_make_sure(struct uc_flow *flow, struct uc_annex *
 }
 
 /* Ends the doubt about an unsure flow if the guest goes on from the number that the peer has
- * acknowledged: it has taken that ACK. */
+ * acknowledged: it has taken that ACK. Bound: the guest's next data in order end the doubt, during
+ * which the law answers marks as it always does. */
 static __always_inline void uc_agree_on_number(struct uc_flow *flow,
 					       const struct uc_segment *segment)
 {

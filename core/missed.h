@@ -15,6 +15,7 @@
  * place of the timeout, and the guard drops what lies further back. If that ACK is of less, the
  * flow goes back to it (uc_go_back): the segment was none that the peer takes. A guest that feigns
  * this gains nothing: two segments in a round trip are what the law grants at the worst.
+ * Bound: the next ACK of the peer ends this (UC_FLOW_BLIND).
  *
  * No peer takes data that end a largest window beyond SND.UNA (RFC 7323 §2.3). Without a guard they
  * pass, and the flow stays where it is, unless the guest has paused: so sequence numbers compare.

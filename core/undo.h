@@ -19,6 +19,9 @@
  * behind a hole; and a duplicate ends it: data beyond a hole has arrived. So a guest that feigns a
  * timeout ends where it began. A flow whose window is its group's answer takes no part: the group
  * has divided what it gave up.
+ *
+ * Bound: the question is open until SND.UNA reaches `recover` at most, which under a guard no further
+ * timeout moves (laws/reno_linux.h).
  */
 #ifndef UC_UNDO_H
 #define UC_UNDO_H

@@ -17,6 +17,9 @@
  *    begins with slow start (RFC 5681 §3.1) until the delay reaches the target.
  *
  * cwnd, ssthresh and acked count bytes in both profiles.
+ *
+ * Bound: until SND.UNA reaches `recover`, no delay is answered, and the window does not grow. Under a
+ * guard further timeouts of the same data leave `recover`, as in reno_linux.h.
  */
 #ifndef UC_LAWS_DELAY_H
 #define UC_LAWS_DELAY_H
@@ -256,8 +259,10 @@ static __always_inline void uc_delay_lost(struct uc_flow *flow, struct uc_annex 
 	} else if (decreases) {
 		uc_delay_reduce(flow, cwnd - (cwnd >> UC_SWIFT_MDF_SHIFT));
 	}
+	if (flow->ca == UC_CA_OPEN || !uc_before(flow->snd_una, flow->reno.recover) ||
+	    !uc_guard_segments(&flow->policy))
+		flow->reno.recover = flow->snd_nxt;
 	flow->ca = timeout ? UC_CA_LOSS : UC_CA_RECOVERY;
-	flow->reno.recover = flow->snd_nxt;
 	flow->losses++;
 	if (decreases && !uc_undo_is_open(flow))
 		uc_delay_forget(flow, annex);

@@ -8,6 +8,11 @@
  * parity with native neighbours needs all of them.
  *
  * While the guest recovers from a loss, its own TCP governs, and the shadow does not throttle.
+ *
+ * Bound: until SND.UNA reaches `recover`, no mark is answered. Under a guard no such state lasts longer
+ * than one repair: a reduction on ECE (UC_CA_CWR) may become a recovery, which sets `recover` once
+ * more, and further timeouts of the same data leave it. Without a guard each timeout sets it to
+ * SND.NXT, as Linux does. base/core/proofs/repair.c proves it.
  */
 #ifndef UC_LAWS_RENO_LINUX_H
 #define UC_LAWS_RENO_LINUX_H
@@ -192,7 +197,8 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow, struct uc_ann
 	    (flow->ca == UC_CA_CWR && uc_law_has(flow->policy.law, UC_SHALLOW)))
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	uc_undo_open(flow, annex, reno->cwnd, ssthresh);
-	reno->recover = flow->snd_nxt;
+	if (!uc_guard_segments(&flow->policy))
+		reno->recover = flow->snd_nxt;
 	reno->cwnd = 1;
 	flow->ca = UC_CA_LOSS;
 	flow->losses++;

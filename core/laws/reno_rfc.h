@@ -2,6 +2,9 @@
 /*
  * NewReno's shadow in profile `rfc`: RFC 5681 and RFC 6582 to the letter, in bytes. vCC's theorems
  * are about this sender.
+ *
+ * Bound: a recovery answers no mark until SND.UNA passes `recover`, which is set once. Each timeout
+ * sets it again, but also reduces the window to one segment.
  */
 #ifndef UC_LAWS_RENO_RFC_H
 #define UC_LAWS_RENO_RFC_H
