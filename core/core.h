@@ -242,7 +242,8 @@ static __always_inline enum uc_reason uc_too_early(struct uc_flow *flow,
 
 	if (segment->direction == UC_FROM_GUEST && !drops)
 		flow->seen_ns = now_ns;
-	return uc_verdict_of(drops, segment->direction, UC_NO_HANDSHAKE);
+	return uc_verdict_of(drops, segment->direction,
+			     drops && segment->blind ? UC_HALF_BLIND : UC_NO_HANDSHAKE);
 }
 
 /* Returns whether a segment to the guest carries a mark that nobody would echo. */

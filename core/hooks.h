@@ -13,7 +13,9 @@
  *   send them for ever to an address that nobody has.
  * - A missed answer: the guest goes on after a SYN whose SYN-ACK the port has not seen. No new flow
  *   asks for ECN until the hook sees a segment, and for UC_HOOKS_TRIAL_NS: where only some answers
- *   are hidden (two uplinks, say), each trial may cost the flows of one round trip.
+ *   are hidden (two uplinks, say), each trial may cost the flows of one round trip. It is none if
+ *   that hook has just seen a packet that the port can't read, such as a fragment: that may have been
+ *   the SYN-ACK, and its sender must not end ECN for the guest's other connections.
  *
  * A port is in doubt while its hook to the guest has seen nothing since user space cleared it. User
  * space does so when other programs run before that hook's own.
@@ -40,7 +42,7 @@ struct uc_hooks {
 	__u64 run_ns[2];     /* the first segment of the last run */
 	__u64 run_end_ns[2]; /* the last one */
 	__u64 missed_ns;     /* the last missed answer; 0: none */
-	__u64 pad;
+	__u64 unread_ns;     /* the last packet to the guest that can't be read; 0: none */
 };
 
 /* Records that the hook of the segment's direction has seen it. A run begins again after a pause,
@@ -58,6 +60,20 @@ static __always_inline void uc_hook_saw(struct uc_hooks *hooks, const struct uc_
 	if (since_ns >= UC_HOOKS_RUN_NS || hooks->seen_ns[there] >= hooks->run_ns[here])
 		hooks->run_ns[here] = now_ns;
 	hooks->run_end_ns[here] = now_ns;
+}
+
+/* Records a packet to the guest that the port can't read. */
+static __always_inline void uc_hook_unread(struct uc_hooks *hooks, __u64 now_ns)
+{
+	if (uc_since_ns(now_ns, hooks->unread_ns) >= UC_HOOKS_GRAIN_NS)
+		hooks->unread_ns = now_ns;
+}
+
+/* Records a missed answer. */
+static __always_inline void uc_hook_missed(struct uc_hooks *hooks, __u64 now_ns)
+{
+	if (!hooks->unread_ns || uc_since_ns(now_ns, hooks->unread_ns) >= UC_HOOKS_RUN_NS)
+		hooks->missed_ns = now_ns;
 }
 
 /* Returns whether the hook of this direction sees nothing while the other one sees traffic. */

@@ -41,7 +41,8 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 	if (uc_classic_offers(syn) && !uc_observes(policy) && !uc_translates_guest_ecn(policy))
 		return UC_GUEST_SPEAKS_ECN;
 	/* invariant "no false signal": nobody would clear the answer or echo the peer's marks */
-	if (syn->blind && !uc_observes(policy) && uc_law_has(policy->law, UC_WANTS_ECN))
+	if (syn->blind && !uc_observes(policy) && uc_law_has(policy->law, UC_WANTS_ECN) &&
+	    !uc_opens_blind(policy, syn))
 		return UC_HALF_BLIND;
 	return UC_TRANSLATED;
 }

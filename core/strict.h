@@ -7,9 +7,9 @@
  *               (downgrade.h), so that both ends fall back to plain TCP (RFC 9768 §3.1.2, RFC 8684
  *               §3.7); a guest's own ECN offer is replaced by the host's, as with guest_ecn
  *               `translate`
- *   held        a law that needs ECN runs without marks if the peer has none; if the windows can't
- *               be written, because their scale is coarse or unknown, data beyond the law's window
- *               is dropped instead (UC_FLOW_HELD, guard.h)
+ *   held        a law that needs ECN runs without marks if the peer has none, or if the port may be
+ *               half-blind (hooks.h); if the windows can't be written, because their scale is coarse
+ *               or unknown, data beyond the law's window is dropped instead (UC_FLOW_HELD, guard.h)
  *   dropped     everything else that the guest sends: fragments and IPv6 extension headers before
  *               TCP, frames with two VLAN tags, malformed headers, signed SYNs, SYNs without room in the table or quota,
  *               handshakes that don't fit the flow
@@ -53,6 +53,14 @@ static __always_inline enum uc_reason uc_verdict_of(__u8 strict, __u8 direction,
 						    enum uc_reason reason)
 {
 	return strict && direction == UC_FROM_GUEST ? uc_strict_reason(reason) : reason;
+}
+
+/* Returns whether strict mode opens a flow on a port that may be half-blind. The platform then adds
+ * UC_MODE_NO_ECT to its policy. If the port does not see the answer, the guest's data is dropped. */
+static __always_inline __u8 uc_opens_blind(const struct uc_policy *policy,
+					   const struct uc_segment *syn)
+{
+	return syn->blind && uc_is_strict(policy);
 }
 
 /* Returns whether guests that negotiate ECN are treated as guests without it. */

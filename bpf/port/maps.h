@@ -225,7 +225,16 @@ static __always_inline void uc_note_missed(__u32 index, __u64 now_ns)
 	struct uc_hooks *seen = uc_hooks_of(index);
 
 	if (seen)
-		seen->missed_ns = now_ns;
+		uc_hook_missed(seen, now_ns);
+}
+
+/* Records a packet to the guest that the port can't read. */
+static __always_inline void uc_note_unread(__u32 index, __u64 now_ns)
+{
+	struct uc_hooks *seen = uc_hooks_of(index);
+
+	if (seen)
+		uc_hook_unread(seen, now_ns);
 }
 
 /* Counts a packet by its direction and reason. */

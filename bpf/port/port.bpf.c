@@ -136,6 +136,8 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 	} else if (direction == UC_FROM_GUEST && reason != UC_NOT_TCP &&
 		   uc_is_strict_port(key.ifindex) && uc_hides_tcp(skb, frame.ipv6 ? frame.ip : 0)) {
 		reason = uc_verdict_of(1, direction, reason);
+	} else if (direction == UC_TO_GUEST && reason != UC_NOT_TCP) {
+		uc_note_unread(uc_number_of(&key.ifindex), now_ns);
 	}
 	return uc_verdict(skb, &key, &segment, now_ns, known.number, reason);
 }

@@ -184,7 +184,8 @@ __attribute__((noinline)) int uc_find_rule(struct __sk_buff *skb)
 	/* once more is enough: the next change of plans waits for this program */
 	if (found == UC_NO_PAGE)
 		found = uc_find_in_plan(skb);
-	if (uc_remembers_remotes(&how->policy) && uc_is_remote_distrusted(skb))
+	if (uc_opens_blind(&how->policy, &now->segment) ||
+	    (uc_remembers_remotes(&how->policy) && uc_is_remote_distrusted(skb)))
 		how->policy.modes |= UC_MODE_NO_ECT;
 	return found == 1;
 }

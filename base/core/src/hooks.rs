@@ -28,6 +28,18 @@ impl Hooks {
         unsafe { sys::uc_shim_hook_saw(self, segment, now_ns) };
     }
 
+    /// Records a packet to the guest that the port can't read.
+    pub fn unread(&mut self, now_ns: u64) {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_hook_unread(self, now_ns) };
+    }
+
+    /// Records an answer that the hook to the guest has missed.
+    pub fn missed(&mut self, now_ns: u64) {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_hook_missed(self, now_ns) };
+    }
+
     /// Returns whether the hook of this direction (`consts::FROM_GUEST`, `TO_GUEST`) sees nothing
     /// while the other one sees traffic.
     pub fn is_blind(&self, direction: u32) -> bool {

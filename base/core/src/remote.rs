@@ -1,7 +1,7 @@
 //! What flows show of their remote addresses, and what a platform remembers of one: where ECN is refused,
 //! lost, or marked without congestion, flows go without it for an hour (`core/distrust.h`).
 
-use crate::{Flow, Policy, consts, sys};
+use crate::{Flow, Policy, Segment, consts, sys};
 
 pub use crate::sys::uc_remote as Remote;
 
@@ -58,13 +58,14 @@ impl Remote {
         unsafe { sys::uc_shim_remember(self, flow, now_ns) };
     }
 
-    /// Returns the policy of a flow that begins now: without ECN if the address is distrusted.
+    /// Returns the policy of a flow that begins now: without ECN if the address is distrusted, or if the
+    /// port may be half-blind and is strict.
     #[must_use]
-    pub fn policy(&self, policy: &Policy, now_ns: u64) -> Policy {
-        // SAFETY: both pointers are valid for the call and the C side keeps neither.
-        let distrusted = unsafe { sys::uc_shim_is_distrusted(self, policy, now_ns) != 0 };
+    pub fn policy(&self, policy: &Policy, segment: &Segment, now_ns: u64) -> Policy {
+        // SAFETY: all pointers are valid for the call and the C side keeps none.
+        let avoids = unsafe { sys::uc_shim_avoids_ecn(self, policy, segment, now_ns) != 0 };
         let mut policy = *policy;
-        if distrusted {
+        if avoids {
             policy.modes |= consts::MODE_NO_ECT as u8;
         }
         policy

@@ -50,8 +50,8 @@ __u8 uc_shim_is_sound(const struct uc_whole *flow);
 int uc_shim_forgets(__u32 reason);
 __u32 uc_shim_remote_news_of(const struct uc_whole *flow);
 void uc_shim_remember(struct uc_remote *remote, const struct uc_whole *flow, __u64 now_ns);
-__u8 uc_shim_is_distrusted(const struct uc_remote *remote, const struct uc_policy *policy,
-			   __u64 now_ns);
+__u8 uc_shim_avoids_ecn(const struct uc_remote *remote, const struct uc_policy *policy,
+			const struct uc_segment *segment, __u64 now_ns);
 __u32 uc_shim_counted_as(__u32 reason, const struct uc_segment *segment,
 			 const struct uc_edit *edit);
 void uc_shim_set_sack(struct uc_segment *segment, const struct uc_sack *sack);
@@ -199,10 +199,11 @@ void uc_shim_remember(struct uc_remote *remote, const struct uc_whole *flow, __u
 	uc_remember(remote, uc_remote_news_of(&flow->flow), now_ns);
 }
 
-__u8 uc_shim_is_distrusted(const struct uc_remote *remote, const struct uc_policy *policy,
-			   __u64 now_ns)
+__u8 uc_shim_avoids_ecn(const struct uc_remote *remote, const struct uc_policy *policy,
+			const struct uc_segment *segment, __u64 now_ns)
 {
-	return uc_remembers_remotes(policy) && uc_is_distrusted(remote, now_ns);
+	return uc_opens_blind(policy, segment) ||
+	       (uc_remembers_remotes(policy) && uc_is_distrusted(remote, now_ns));
 }
 
 __u32 uc_shim_counted_as(__u32 reason, const struct uc_segment *segment, const struct uc_edit *edit)

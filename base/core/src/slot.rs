@@ -133,7 +133,7 @@ impl Slot {
         if u32::from(segment.flags) & (consts::SYN | consts::RST) != consts::SYN {
             return Some(translate(self.core, flow, segment, now_ns, share));
         }
-        let policy = self.remote.policy(&self.policy, now_ns);
+        let policy = self.remote.policy(&self.policy, segment, now_ns);
         let given = (&policy, self.share);
         let (step, edit) = self.core.known(flow, given, segment, now_ns);
         if step.removes() {
@@ -148,7 +148,7 @@ impl Slot {
 
     /// Handles a segment of no known flow, and enters the flow if there is to be one.
     fn unknown(&mut self, segment: &Segment, now_ns: u64, room: &mut dyn Room) -> (Reason, Edit) {
-        let policy = self.remote.policy(&self.policy, now_ns);
+        let policy = self.remote.policy(&self.policy, segment, now_ns);
         let mut flow = Flow::default();
         let given = (&policy, self.share);
         let (step, edit) = self

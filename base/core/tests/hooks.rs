@@ -6,6 +6,7 @@ use proptest::prelude::any;
 use proptest::prop_assert;
 use uc_core::hooks::consts::{GRAIN_NS, RUN_NS, TRIAL_NS};
 use uc_core::hooks::{Hooks, is_missed};
+use uc_core::slot::Slot;
 use uc_core::{Flow, Policy, Reason, Segment, consts};
 
 use crate::flows::for_all;
@@ -146,7 +147,7 @@ fn hooks_that_both_see_something_each_second_are_never_blind() {
 #[test]
 fn missed_answer_ends_asking_at_once_and_for_a_minute_after_it() {
     let mut hooks = Hooks::trusted(BEGIN);
-    hooks.missed_ns = BEGIN + 5 * MS;
+    hooks.missed(BEGIN + 5 * MS);
     assert!(!asks(&hooks, 6));
     assert!(
         !asks(&hooks, TRIAL_NS / MS * 10),
@@ -155,6 +156,49 @@ fn missed_answer_ends_asking_at_once_and_for_a_minute_after_it() {
     saw(&mut hooks, consts::TO_GUEST, consts::ACK, 60);
     assert!(!asks(&hooks, 61));
     assert!(asks(&hooks, 5 + TRIAL_NS / MS));
+}
+
+#[test]
+fn answer_that_the_port_cannot_read_is_no_missed_one_for_a_second() {
+    let mut hooks = Hooks::trusted(BEGIN);
+    hooks.unread(BEGIN + 5 * MS);
+    hooks.missed(BEGIN + 6 * MS);
+    assert!(asks(&hooks, 7));
+    hooks.missed(BEGIN + 5 * MS + u64::from(RUN_NS));
+    assert!(!asks(&hooks, 6 + u64::from(RUN_NS) / MS));
+}
+
+#[test]
+fn strict_port_that_may_be_half_blind_opens_flows_without_ecn() {
+    let strict = Policy {
+        modes: consts::MODE_STRICT as u8,
+        ..policy(consts::LAW_ECN)
+    };
+    let mut slot = Slot::new(strict);
+    let mut pass = |segment: &Segment| slot.pass(segment, BEGIN, &mut |_| None);
+    let (reason, edit) = pass(&blind(syn()));
+    assert_eq!(
+        (reason, edit.flags),
+        (Reason::TRANSLATED, consts::SYN as u8)
+    );
+    // behind an answer that the port has not seen
+    let data = Segment {
+        payload_bytes: 1_000,
+        wire_payload_bytes: 1_000,
+        ..segment(consts::FROM_GUEST, consts::ACK)
+    };
+    assert_eq!(pass(&data).0.label(), "strict_no_handshake");
+    assert_eq!(pass(&blind(data)).0.label(), "strict_half_blind");
+    let answer = Segment {
+        seq: 9000,
+        ..segment(consts::TO_GUEST, consts::SYN | consts::ACK)
+    };
+    assert_eq!(pass(&answer).0, Reason::TRANSLATED);
+    let (reason, edit) = pass(&data);
+    assert_eq!(
+        (reason, edit.ecn),
+        (Reason::TRANSLATED, consts::NOT_ECT as u8)
+    );
 }
 
 fn policy(law: u32) -> Policy {

@@ -5,7 +5,7 @@ mod kernel;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kernel::frame::{PLAIN, frame};
+use kernel::frame::{Oddity, PLAIN, frame, make_odd};
 use kernel::{IFINDEX, context, policy, programs};
 use uc_core::{Reason, Segment, consts};
 use uc_port::{Direction, Programs};
@@ -105,6 +105,34 @@ fn live_after_one_missed_answer_no_syn_asks_for_ecn() {
         pass(&programs, port, &segment(consts::FROM_GUEST, consts::ACK));
     }
     assert_eq!(half_blind(&programs), Some(Direction::ToGuest));
+}
+
+#[test]
+fn live_answer_that_cannot_be_read_ends_ecn_for_no_other_connection() {
+    let Some(programs) = programs(64) else {
+        return;
+    };
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
+    connect(&programs, 1);
+    let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
+    let fragment = Oddity::Fragment(0x2000);
+    for (port, oddity) in [
+        (2, fragment),
+        (3, Oddity::VlanStack),
+        (4, Oddity::Truncate(40)),
+    ] {
+        assert!(asks(&programs, port));
+        let guest = SocketAddr::new("10.77.0.1".parse().unwrap(), port);
+        let mut bytes = frame(&answer, guest, "10.77.0.2:5001".parse().unwrap(), &PLAIN);
+        make_odd(&mut bytes, &oddity);
+        let run = programs
+            .test_run(Direction::ToGuest, &bytes, context())
+            .unwrap();
+        assert_eq!(run.verdict, -1);
+        pass(&programs, port, &segment(consts::FROM_GUEST, consts::ACK));
+        assert!(asks(&programs, port + 10), "{oddity:?}");
+    }
+    assert_eq!(half_blind(&programs), None);
 }
 
 #[test]

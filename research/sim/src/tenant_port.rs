@@ -139,7 +139,7 @@ impl TenantPort {
             };
             segment.blind = u8::from(hooks.is_blind(other));
             if hooks::is_missed(flow, segment) {
-                hooks.missed_ns = now_ns;
+                hooks.missed(now_ns);
             }
         }
     }
