@@ -131,19 +131,54 @@ static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, __u8 
 	return UC_TRANSLATED;
 }
 
-/* Reads an IPv6 header, like uc_parse_ipv4(). Extension headers are not followed. */
+/* The header that the kernel puts before TCP in a super-segment above 64 KiB (BIG TCP, before Linux 7.0),
+ * and removes when it cuts the segment: one hop-by-hop option, the length of the jumbogram (RFC 2675). */
+struct uc_jumbo {
+	__u8 next;
+	__u8 more_bytes; /* 0 */
+	__u8 option;     /* UC_JUMBO_OPTION */
+	__u8 option_bytes;
+	__be32 payload_bytes; /* with this header */
+};
+
+#define UC_JUMBO_OPTION 0xc2
+#define UC_JUMBO_BYTES  8
+
+/* Returns the length of the kernel's jumbo header at offset `at`, behind an IPv6 header without a payload
+ * length; 0 if it is another header, or the packet needs none. */
+static __always_inline __u32 uc_jumbo_bytes(struct __sk_buff *skb, __u32 at, __u8 protocol)
+{
+	__u32 left_bytes = skb->len - at;
+	struct uc_jumbo jumbo;
+
+	if (!skb->gso_size || left_bytes <= 0xffff || uc_read(skb, at, &jumbo, sizeof(jumbo)))
+		return 0;
+	if (jumbo.next != protocol || jumbo.more_bytes || jumbo.option != UC_JUMBO_OPTION ||
+	    jumbo.option_bytes != sizeof(jumbo.payload_bytes) ||
+	    bpf_ntohl(jumbo.payload_bytes) != left_bytes)
+		return 0;
+	return UC_JUMBO_BYTES;
+}
+
+/* Reads an IPv6 header, like uc_parse_ipv4(). No extension header but uc_jumbo is followed. */
 static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 protocol,
 						    struct uc_frame *frame,
 						    struct uc_parsed *parsed, __u8 source[16],
 						    __u8 destination[16])
 {
 	struct ipv6hdr ip;
+	__u32 jumbo = 0;
 
 	frame->ipv6 = 1;
 	if (uc_read(skb, frame->ip, &ip, sizeof(ip)))
 		return UC_MALFORMED;
 	if (ip.nexthdr == IPPROTO_FRAGMENT)
 		return UC_FRAGMENT;
+	if (ip.nexthdr == IPPROTO_HOPOPTS && !ip.payload_len) {
+		jumbo = uc_jumbo_bytes(skb, frame->ip + sizeof(ip), protocol);
+		if (jumbo)
+			ip.nexthdr = protocol;
+	}
 	if (ip.nexthdr == IPPROTO_HOPOPTS || ip.nexthdr == IPPROTO_ROUTING ||
 	    ip.nexthdr == IPPROTO_DSTOPTS || ip.nexthdr == IPPROTO_AH)
 		return UC_IP_EXTENSION;
@@ -154,7 +189,9 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 
 	/* the traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second */
 	frame->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
 	frame->dscp = ip.priority << 2 | ip.flow_lbl[0] >> 6;
-	frame->tcp = frame->ip + sizeof(ip);
+	/* 0 or 8 for the verifier, on one path */
+	uc_merge(jumbo, skb->len);
+	frame->tcp = frame->ip + sizeof(ip) + (jumbo & UC_JUMBO_BYTES);
 	parsed->end = frame->tcp + bpf_ntohs(ip.payload_len);
 	__builtin_memcpy(source, &ip.saddr, 16);
 	__builtin_memcpy(destination, &ip.daddr, 16);
