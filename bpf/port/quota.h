@@ -12,7 +12,7 @@
 
 #include "maps.h"
 
-/* Returns how many places are free. */
+/* Returns the number of free entries in the host's flow table. */
 static __always_inline __u32 uc_free_places(const struct uc_cursor *cursor)
 {
 	return cursor->used < cursor->places ? cursor->places - cursor->used : 0;

@@ -61,7 +61,7 @@ static void from_guest(struct start *start, const struct uc_segment *segment, __
 	uc_watch_settle(&start->bucket, &start->policy, answer.settle_bytes);
 }
 
-/* Takes one step. */
+/* Passes one step of the fuzzer's input to the start-up control, and checks the result. */
 static void take_step(struct start *start, const struct step *step, __u64 now_ns)
 {
 	struct uc_watch_flow before = start->flow;

@@ -43,7 +43,7 @@ impl StartPolicy {
     }
 }
 
-/// Returns when probe `index` of `probes` leaves, in ns from the begin of the span. `random`: 32
+/// Returns when probe `index` of `probes` leaves, in ns from the start of the span. `random`: 32
 /// random bits, the same for all probes of a flow.
 pub fn offset_ns(span_ns: u32, probes: u32, index: u32, random: u32) -> u32 {
     // SAFETY: no pointers.

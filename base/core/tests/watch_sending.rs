@@ -1,4 +1,4 @@
-//! The sending host's probes, and the turns of first windows on the receiving host's link.
+//! The sending host's probes, and the pacing of first windows on the receiving host's link.
 
 use std::collections::BTreeSet;
 

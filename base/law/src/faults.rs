@@ -60,7 +60,7 @@ impl Parameters {
             .collect()
     }
 
-    /// Lists what a port that only observes has no use for: it writes nothing.
+    /// Lists the settings that have no effect at a port with `observe`, which changes no packet.
     fn idle(&self, law: Option<Law>) -> Faults {
         let message = "changes nothing on a port that only observes; leave out one of them";
         let idle = keys::WRITING.into_iter().filter(|key| self.has(key));

@@ -43,7 +43,7 @@ pub fn name(name: &str) {
     NAME.get_or_init(|| name.to_owned());
 }
 
-/// Prints, or ends the process if that fails: its output is lost anyway.
+/// Prints to standard output. Ends the process if that fails, for example at a closed pipe.
 pub fn print(text: Arguments<'_>) {
     end_unless(io::stdout().lock().write_fmt(text));
 }

@@ -436,7 +436,7 @@ pub enum Alpha {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// Timeouts at which the ACK that they waited for had already reached the sender's host.
+    /// Retransmission timeouts that fired when the ACK had already reached the sender's host.
     SpuriousTimeouts,
     /// Timeouts that the sender itself found spurious (F-RTO).
     DetectedTimeouts,

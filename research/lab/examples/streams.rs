@@ -37,7 +37,8 @@ const TURN: Duration = Duration::from_millis(100);
 /// Capacity of the flow table: all connections of the last part, none of which is stale before it ends.
 const FLOWS_MAX: u32 = 1 << 18;
 
-/// The ways; a way's guest has the same number. "no law": packets are parsed and looked up.
+/// The setups that are compared, in the order of their guests' numbers. "no law": the programs parse
+/// packets and look their flows up, and edit none.
 const NAMES: [&str; 10] = [
     "plain",
     "empty program",

@@ -43,7 +43,7 @@ impl Draft {
 /// A panel's title and its drawing.
 pub(crate) type Drawn = (String, String);
 
-/// Returns the unit of time for the longest of the sets.
+/// Returns the unit of a time axis, s, ms or µs, that suits the longest run of the sets.
 pub(crate) fn time_unit(sets: &[&RunSet<'_>]) -> Unit {
     unit::of_time(longest_s(sets))
 }

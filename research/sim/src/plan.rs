@@ -152,13 +152,13 @@ struct Planner<'a> {
     receiver_config: Arc<uc_tcp::Config>,
     receiver_policy: Option<Policy>,
     receiver_hypervisor: Option<&'a Hypervisor>,
-    /// Whether one host gives the turns of all.
+    /// Whether one host grants the first windows of all (`grants`).
     grants: bool,
     receiver_pvtcp: Option<uc_core::steal::Policy>,
     starts: Stream,
-    /// Random stream of patterns.
+    /// Random numbers for the traffic patterns of switches and fat-trees.
     pattern: Stream,
-    /// Random stream of epochs.
+    /// Random numbers for the starts of epochs.
     epochs: Stream,
     memberships: Memberships<'a>,
     consolidator: Consolidator,

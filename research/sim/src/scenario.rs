@@ -31,7 +31,7 @@ pub struct Scenario {
     pub groups: Vec<CoupledGroup>,
     /// Virtual machines that share CPU cores.
     pub consolidation: Consolidation,
-    /// Host that gives the turns of all starts on a link that receivers share, at its policy's
+    /// Host that grants the first windows of all flows on a link that receivers share, at its policy's
     /// rate; `None`: each receiver's host gives those of its own link.
     pub granter: Option<(HostId, StartPolicy)>,
 }

@@ -37,9 +37,9 @@ const GUESTS: [(&str, CongestionControl); 7] = [
 /// One row of the table: a law over a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Name of the law, f.
+    /// Name of the law, f of the theorem min(f, g).
     pub law: String,
-    /// Label of the guest, g.
+    /// Label of the guest's congestion control, g of the theorem.
     pub guest: String,
     /// Number of random cases, and of flows over either kind of bottleneck.
     pub cases: u64,

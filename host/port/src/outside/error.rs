@@ -31,7 +31,7 @@ pub enum LawError {
         /// Name of the law in the row's second column.
         name: String,
     },
-    /// Commands and files can't hold the name.
+    /// The law's name has characters, or a length, that options and policy files do not allow.
     #[error(
         "more/table.h: '{name}' is no name for a law; take up to 23 small letters, digits, '-' and \
          '_', a letter first"

@@ -1,4 +1,4 @@
-//! The host that gives the turns of a link that several hosts share (`core/watch/grant.h`).
+//! The host that grants the first windows on a link that several hosts share (`core/watch/grant.h`).
 
 use uc_core::watch::{Bucket, StartPolicy};
 use uc_net::{HostId, Nanos};
