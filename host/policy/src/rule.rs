@@ -188,3 +188,35 @@ fn pairs_of(local: &[Prefix], remote: &[Prefix]) -> usize {
     let with_any = local.0 * (remote.0 + remote.1 + remote.2) + remote.0 * (local.1 + local.2);
     with_any + local.1 * remote.1 + local.2 * remote.2
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counted_pairs_are_those_of_one_family() {
+        let all = [
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "fd00::/8",
+            "fd01::/16",
+            "fd02::/16",
+        ];
+        let mut all: Vec<Prefix> = all.iter().map(|text| text.parse().unwrap()).collect();
+        all.push(Prefix::ANY);
+        let subset = |bits: usize| -> Vec<Prefix> {
+            let chosen = all.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+            chosen.map(|(_, prefix)| *prefix).collect()
+        };
+        for bits in 0..1 << (2 * all.len()) {
+            let (local, remote) = (subset(bits), subset(bits >> all.len()));
+            let pairs = local
+                .iter()
+                .flat_map(|one| remote.iter().map(move |other| (one, other)));
+            let talking = pairs
+                .filter(|(one, other)| can_talk(**one, **other))
+                .count();
+            assert_eq!(pairs_of(&local, &remote), talking, "{local:?} {remote:?}");
+        }
+    }
+}
