@@ -8,7 +8,7 @@ use zerocopy::FromBytes;
 
 use crate::layout::{uc_path_slot, uc_watch_slot};
 use crate::names::name_if_there;
-use crate::programs::Programs;
+use crate::programs::{Programs, port_of};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time for which a finished start stays: until its probes' times alone identify a replay.
@@ -40,11 +40,19 @@ impl Programs {
     pub fn sweep(&self, now_ns: u64) {
         let mut ports = Ports::default();
         clear(&self.maps.starts, &mut ports, |slot: &uc_watch_slot| {
-            is_over(slot, now_ns)
+            let counts = u32::from(slot.flow.stage) == consts::COUNTING;
+            match is_over(slot, now_ns) {
+                true => Use::Over,
+                false if counts => Use::Displaceable(slot.seen_ns),
+                false => Use::Needed,
+            }
         });
         clear(&self.maps.paths, &mut ports, |slot: &uc_path_slot| {
             let used_ns = slot.path.measured_ns.max(slot.asked_ns);
-            now_ns.saturating_sub(used_ns) > PATH_NS
+            match now_ns.saturating_sub(used_ns) > PATH_NS {
+                true => Use::Over,
+                false => Use::Displaceable(used_ns),
+            }
         });
         for map in [&self.maps.watched, &self.maps.allowances] {
             ports.clear_gone(map);
@@ -79,12 +87,45 @@ impl Ports {
     }
 }
 
-fn clear<T: FromBytes>(map: &MapHandle, ports: &mut Ports, is_over: impl Fn(&T) -> bool) {
+/// The use of a table's entry.
+enum Use {
+    /// Finished or stale: the sweep removes the entry.
+    Over,
+    /// Last used at this time, in ns: removed if its port has too many entries.
+    Displaceable(u64),
+    /// Needed now: the entry stays.
+    Needed,
+}
+
+/// Removes a table's entries that are over, and of ports with too many those that were not used for longest.
+fn clear<T: FromBytes>(map: &MapHandle, ports: &mut Ports, use_of: impl Fn(&T) -> Use) {
+    let mut used: BTreeMap<u32, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
     for key in ports.clear_gone(map) {
         let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY) else {
             continue;
         };
-        if T::read_from_bytes(&bytes).is_ok_and(|value| is_over(&value)) {
+        match T::read_from_bytes(&bytes).as_ref().map(&use_of) {
+            Ok(Use::Over) => drop(map.delete(&key)),
+            Ok(Use::Displaceable(used_ns)) => {
+                used.entry(port_of(&key)).or_default().push((used_ns, key));
+            }
+            Ok(Use::Needed) | Err(_) => {}
+        }
+    }
+    displace(map, used);
+}
+
+/// Removes the oldest entries of ports that have more than an equal part of half of the table, if that half is full:
+/// a full table would have no room for other ports.
+fn displace(map: &MapHandle, mut used: BTreeMap<u32, Vec<(u64, Vec<u8>)>>) {
+    let room = map.max_entries() as usize / 2;
+    if used.values().map(Vec::len).sum::<usize>() <= room {
+        return;
+    }
+    let share = room / used.len();
+    for entries in used.values_mut() {
+        entries.sort_unstable();
+        for (_, key) in entries.drain(..entries.len().saturating_sub(share)) {
             let _gone_already = map.delete(&key);
         }
     }

@@ -3,7 +3,8 @@
 mod kernel;
 
 use etherparse::{PacketBuilder, TcpOptionElement};
-use kernel::{NEXT, SHOT, run, since, watched};
+use kernel::{NEXT, SHOT, crowd, map_with, run, since, watched};
+use libbpf_rs::MapCore;
 use uc_core::watch::StartPolicy;
 use uc_port::Direction::{FromGuest, ToGuest};
 use uc_watch::{Data, Event, Programs, Settings};
@@ -131,6 +132,29 @@ fn live_handshakes_above_a_guests_rate_make_no_path_records() {
         }
         // One more may be allowed while this runs.
         assert!(programs.paths().len() <= 2, "{}", programs.paths().len());
+    });
+}
+
+#[test]
+fn live_port_with_paths_to_many_hosts_leaves_half_of_the_table_to_others() {
+    with_programs(&settings(Data::FromClient), |programs| {
+        let other = std::process::Command::new("ip")
+            .args(["link", "add", "d0", "index", "7", "type", "veth"])
+            .status();
+        assert!(other.unwrap().success());
+        let alone = opening([10, 77, 0, 200], 1, false);
+        assert_eq!(event(programs, &alone), Some(Event::HELD));
+        let own = programs.paths();
+        let paths = map_with("paths", &own[0]);
+        let half = paths.max_entries() / 2;
+        let remote_at = own[0].len() - 4;
+        crowd(&paths, &own[0], 7, remote_at, half - 1);
+        programs.sweep(0);
+        assert_eq!(programs.paths().len(), half as usize);
+        crowd(&paths, &own[0], 7, remote_at, half + 500);
+        programs.sweep(0);
+        assert_eq!(programs.paths().len(), half as usize / 2 + 1);
+        assert!(programs.paths().contains(&own[0]));
     });
 }
 

@@ -84,6 +84,19 @@ pub fn map_with(name: &str, key: &[u8]) -> MapHandle {
         .unwrap_or_else(|| panic!("no map {name} has the key"))
 }
 
+/// Copies an entry of a map as `count` entries of another port: its key with another interface and the number where
+/// `at` says. Returns that port's keys.
+pub fn crowd(map: &MapHandle, key: &[u8], ifindex: u32, at: usize, count: u32) -> Vec<Vec<u8>> {
+    let value = map.lookup(key, MapFlags::ANY).unwrap().unwrap();
+    let keys = (0..count).map(|number| {
+        let mut other = [&ifindex.to_ne_bytes(), &key[4..]].concat();
+        other[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+        map.update(&other, &value, MapFlags::ANY).unwrap();
+        other
+    });
+    keys.collect()
+}
+
 /// Returns the current time slot, as both ends' wall clocks give it.
 pub fn slot() -> u32 {
     let now = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
