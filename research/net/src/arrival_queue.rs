@@ -1,8 +1,12 @@
 //! The packets in the network by time of arrival.
 //!
 //! A wheel has slots for the window of time that has begun and for the next one, and a second wheel a
-//! slot for each later window. A slot is a list, which links packets by their numbers: to add a packet
-//! or to take the first costs the same however many there are, and allocates nothing.
+//! slot for each later window. A slot is a list in no order, which links packets by their numbers. When the
+//! first packet of a slot is the next to arrive, all of the slot move to a heap. So to add or to take a
+//! packet costs the same whatever the links' rate is, but for the logarithm of the packets in one slot.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use uc_words::Nanos;
 
@@ -18,17 +22,32 @@ const WINDOW_BITS: u32 = SLOT_BITS + WHEEL_BITS - 1;
 /// A ring of lists, with a bit for each list that is not empty.
 #[derive(Clone, Debug)]
 struct Wheel {
-    /// First and last packet of each list.
-    lists: Box<[(u32, u32); SLOTS]>,
+    /// First packet of each list.
+    lists: Box<[u32; SLOTS]>,
     used: [u64; SLOTS / 64],
 }
 
 impl Wheel {
     fn new() -> Wheel {
         Wheel {
-            lists: Box::new([(NONE, NONE); SLOTS]),
+            lists: Box::new([NONE; SLOTS]),
             used: [0; SLOTS / 64],
         }
+    }
+
+    /// Adds a packet to a list.
+    #[inline(always)]
+    fn add<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, slot: usize) {
+        let first = std::mem::replace(&mut self.lists[slot], packet);
+        packets.label_mut(packet).next = first;
+        self.used[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Empties a list, and returns its first packet.
+    #[inline(always)]
+    fn take(&mut self, slot: usize) -> u32 {
+        self.used[slot / 64] &= !(1 << (slot % 64));
+        std::mem::replace(&mut self.lists[slot], NONE)
     }
 
     /// Returns the first list that is not empty, from `slot` on.
@@ -51,17 +70,19 @@ impl Wheel {
     }
 }
 
+/// A packet that arrives soon: what orders packets, and its number.
+type Soon = Reverse<(Nanos, Rank, u32)>;
+
 /// The packets in the network by time of arrival. Their labels, which link them, are in the
 /// [`PacketStore`].
 #[derive(Clone, Debug)]
 pub(crate) struct ArrivalQueue {
-    /// The packet that arrives first, and when; `NONE` if there is none.
-    first: u32,
-    first_at: Nanos,
+    /// The packets of all slots up to `heap_slot`; empty only if there are none in the network.
+    heap: BinaryHeap<Soon>,
+    /// The number of a slot: time over its width.
+    heap_slot: u64,
     /// The number of the window after the one that has begun: time over the window's width.
     horizon: u64,
-    /// When that window begins.
-    horizon_at: Nanos,
     /// The window that has begun and the next one.
     near: Wheel,
     /// The windows after `horizon` in the same turn of this wheel, and later ones.
@@ -69,26 +90,20 @@ pub(crate) struct ArrivalQueue {
     beyond: Vec<u32>,
 }
 
-fn slot(at: Nanos) -> usize {
-    (at.0 >> SLOT_BITS) as usize % SLOTS
+fn slot(at: Nanos) -> u64 {
+    at.0 >> SLOT_BITS
 }
 
 fn window(at: Nanos) -> u64 {
     at.0 >> WINDOW_BITS
 }
 
-/// Returns when a window begins.
-fn start(window: u64) -> Nanos {
-    Nanos(window << WINDOW_BITS)
-}
-
 impl ArrivalQueue {
     pub(crate) fn new() -> ArrivalQueue {
         ArrivalQueue {
-            first: NONE,
-            first_at: Nanos::MAX,
+            heap: BinaryHeap::new(),
+            heap_slot: 0,
             horizon: 1,
-            horizon_at: start(1),
             near: Wheel::new(),
             far: Wheel::new(),
             beyond: Vec::new(),
@@ -98,13 +113,13 @@ impl ArrivalQueue {
     /// Returns the time of the first arrival; `None` if the queue is empty.
     #[inline]
     pub(crate) fn first_at(&self) -> Option<Nanos> {
-        (self.first != NONE).then_some(self.first_at)
+        self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Returns the time of the first arrival if it is not after `limit`.
     #[inline(always)]
     pub(crate) fn due(&self, limit: Nanos) -> Option<Nanos> {
-        (self.first_at <= limit && self.first != NONE).then_some(self.first_at)
+        self.first_at().filter(|at| *at <= limit)
     }
 
     /// Adds a packet that was [addressed](Label::address) to `at` and `rank`, which must not arrive
@@ -117,69 +132,35 @@ impl ArrivalQueue {
         at: Nanos,
         rank: Rank,
     ) {
-        self.file(packets, packet, at, rank);
-        // Without another packet `first_at` is the maximum.
-        let is_first = at < self.first_at || (at == self.first_at && self.is_before(packets, rank));
-        if is_first {
-            (self.first, self.first_at) = (packet, at);
+        if slot(at) <= self.heap_slot {
+            self.heap.push(Reverse((at, rank, packet)));
+        } else if self.heap.is_empty() {
+            self.begin(packets, window(at));
+            self.heap_slot = slot(at);
+            self.heap.push(Reverse((at, rank, packet)));
+        } else {
+            self.file(packets, packet, at);
         }
-    }
-
-    /// Returns whether a packet of this rank precedes the one that arrives first, at the same time.
-    fn is_before<P: Clone>(&self, packets: &PacketStore<P>, rank: Rank) -> bool {
-        self.first == NONE || rank < packets.label(self.first).rank
     }
 
     /// Puts a packet into the list to which it belongs now.
     #[inline(always)]
-    fn file<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, at: Nanos, rank: Rank) {
+    fn file<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, at: Nanos) {
         if window(at) <= self.horizon {
-            self.sort_in(packets, packet, (at, rank));
+            self.near.add(packets, packet, slot(at) as usize % SLOTS);
         } else {
             self.put_off(packets, packet, window(at));
-        }
-    }
-
-    /// Puts a packet into a list of the first wheel, behind all that come no later.
-    #[inline(always)]
-    fn sort_in<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, own: (Nanos, Rank)) {
-        let slot = slot(own.0);
-        let (first, last) = self.near.lists[slot];
-        if first == NONE {
-            self.near.lists[slot] = (packet, packet);
-            self.near.used[slot / 64] |= 1 << (slot % 64);
-        } else if key(packets, last) < own {
-            packets.label_mut(last).next = packet;
-            self.near.lists[slot].1 = packet;
-        } else if own < key(packets, first) {
-            packets.label_mut(packet).next = first;
-            self.near.lists[slot].0 = packet;
-        } else {
-            let mut before = first;
-            loop {
-                let next = packets.label(before).next;
-                if own < key(packets, next) {
-                    packets.label_mut(packet).next = next;
-                    packets.label_mut(before).next = packet;
-                    return;
-                }
-                before = next;
-            }
         }
     }
 
     /// Keeps a packet until its window is near.
     #[cold]
     fn put_off<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, window: u64) {
-        if window >> WHEEL_BITS != self.horizon >> WHEEL_BITS {
+        if window >> WHEEL_BITS == self.horizon >> WHEEL_BITS {
+            self.far.add(packets, packet, window as usize % SLOTS);
+        } else {
             self.beyond.push(packet);
-            return;
         }
-        let slot = window as usize % SLOTS;
-        let (first, _) = self.far.lists[slot];
-        packets.label_mut(packet).next = first;
-        self.far.lists[slot].0 = packet;
-        self.far.used[slot / 64] |= 1 << (slot % 64);
     }
 
     /// Removes the packet that arrives first, and returns its number.
@@ -188,74 +169,79 @@ impl ArrivalQueue {
     /// If the queue is empty.
     #[inline(always)]
     pub(crate) fn remove_first<P: Clone>(&mut self, packets: &mut PacketStore<P>) -> u32 {
-        let packet = self.first;
-        if self.first_at >= self.horizon_at {
-            self.begin(packets, window(self.first_at));
-        }
-        let slot = slot(self.first_at);
-        let next = packets.label(packet).next;
-        self.near.lists[slot].0 = next;
-        if next == NONE {
-            self.near.used[slot / 64] &= !(1 << (slot % 64));
-            self.find_first(packets, slot);
-        } else {
-            self.first = next;
-            self.first_at = packets.label(next).at;
+        let Some(Reverse((.., packet))) = self.heap.pop() else {
+            panic!("no packet is in the network");
+        };
+        if self.heap.is_empty() {
+            self.refill(packets);
         }
         packet
     }
 
-    /// Finds the packet that arrives first, in no slot of the window that has begun before `slot`.
+    /// Moves the packets of the first slot that has some to the empty heap.
     #[inline(always)]
-    fn find_first<P: Clone>(&mut self, packets: &PacketStore<P>, slot: usize) {
-        // Mostly in one of the 64 slots whose bits are in one word.
-        let Some(used) = self.near.next_in_word(slot) else {
-            return self.find_far(packets, slot);
+    fn refill<P: Clone>(&mut self, packets: &mut PacketStore<P>) {
+        // Mostly one of the 64 slots whose bits are in one word.
+        let next = (self.heap_slot as usize + 1) % SLOTS;
+        let Some(used) = self
+            .near
+            .next_in_word(next)
+            .or_else(|| self.find(packets, next))
+        else {
+            return;
         };
-        self.first = self.near.lists[used].0;
-        self.first_at = packets.label(self.first).at;
+        let mut packet = self.near.take(used);
+        self.heap_slot = slot(packets.label(packet).at);
+        while packet != NONE {
+            let &Label { at, rank, next, .. } = packets.label(packet);
+            self.heap.push(Reverse((at, rank, packet)));
+            packet = next;
+        }
     }
 
+    /// Finds the first slot from `next` on that has packets, and begins its window if that is far.
     #[cold]
-    fn find_far<P: Clone>(&mut self, packets: &PacketStore<P>, slot: usize) {
-        let near = self.near.next_used(slot);
-        self.first = match near.or_else(|| self.near.next_used(0)) {
-            Some(used) => self.near.lists[used].0,
-            None => self.first_beyond(packets),
-        };
-        self.first_at = if self.first == NONE {
-            Nanos::MAX
-        } else {
-            packets.label(self.first).at
-        };
+    fn find<P: Clone>(&mut self, packets: &mut PacketStore<P>, next: usize) -> Option<usize> {
+        let near = |wheel: &Wheel| wheel.next_used(next).or_else(|| wheel.next_used(0));
+        if let Some(used) = near(&self.near) {
+            // The slots behind the heap's are of the window that has begun and of the next one.
+            let first = packets.label(self.near.lists[used]).at;
+            if window(first) >= self.horizon {
+                self.begin(packets, window(first));
+            }
+            return Some(used);
+        }
+        let first = self.first_beyond(packets)?;
+        self.begin(packets, window(first));
+        Some(slot(first) as usize % SLOTS)
     }
 
-    /// Returns the packet that arrives first after the first wheel's windows.
+    /// Returns the first time of arrival after the first wheel's windows.
     #[cold]
-    fn first_beyond<P: Clone>(&self, packets: &PacketStore<P>) -> u32 {
+    fn first_beyond<P: Clone>(&self, packets: &PacketStore<P>) -> Option<Nanos> {
         let next = (self.horizon as usize % SLOTS) + 1;
         let used = (next < SLOTS).then(|| self.far.next_used(next)).flatten();
-        let by_key = |&number: &u32| key(packets, number);
-        let first = match used {
-            Some(slot) => list(packets, self.far.lists[slot].0).min_by_key(by_key),
-            None => self.beyond.iter().copied().min_by_key(by_key),
-        };
-        first.unwrap_or(NONE)
+        let at = |number: u32| packets.label(number).at;
+        match used {
+            Some(slot) => list(packets, self.far.lists[slot]).map(at).min(),
+            None => self.beyond.iter().copied().map(at).min(),
+        }
     }
 
-    /// Begins a window: distributes the packets that are near now over the slots.
+    /// Begins a window, unless it or a later one has begun: distributes the packets that are near now over
+    /// the slots.
     #[cold]
     fn begin<P: Clone>(&mut self, packets: &mut PacketStore<P>, window: u64) {
         let (before, horizon) = (self.horizon, window + 1);
+        if horizon <= before {
+            return;
+        }
         self.horizon = horizon;
-        self.horizon_at = start(horizon);
         for near in window.max(before + 1)..=horizon {
-            let slot = near as usize % SLOTS;
-            let (mut packet, _) = std::mem::replace(&mut self.far.lists[slot], (NONE, NONE));
-            self.far.used[slot / 64] &= !(1 << (slot % 64));
+            let mut packet = self.far.take(near as usize % SLOTS);
             while packet != NONE {
-                let next = packets.label(packet).next;
-                self.file_again(packets, packet);
+                let Label { at, next, .. } = *packets.label(packet);
+                self.file(packets, packet, at);
                 packet = next;
             }
         }
@@ -263,17 +249,12 @@ impl ArrivalQueue {
             // Those that still are far beyond join the end.
             let count = self.beyond.len();
             for place in 0..count {
-                self.file_again(packets, self.beyond[place]);
+                let packet = self.beyond[place];
+                let at = packets.label(packet).at;
+                self.file(packets, packet, at);
             }
             self.beyond.drain(..count);
         }
-    }
-
-    fn file_again<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32) {
-        let label = packets.label_mut(packet);
-        label.next = NONE;
-        let (at, rank) = (label.at, label.rank);
-        self.file(packets, packet, at, rank);
     }
 
     /// Iterates over the labels of all packets, in no order.
@@ -286,20 +267,14 @@ impl ArrivalQueue {
             std::iter::from_fn(move || {
                 let used = (from < SLOTS).then(|| wheel.next_used(from)).flatten()?;
                 from = used + 1;
-                Some(wheel.lists[used].0)
+                Some(wheel.lists[used])
             })
         });
         let listed = lists.flat_map(move |first| list(packets, first));
-        let all = listed.chain(self.beyond.iter().copied());
+        let soon = self.heap.iter().map(|Reverse((.., packet))| *packet);
+        let all = soon.chain(listed).chain(self.beyond.iter().copied());
         all.map(|number| packets.label(number))
     }
-}
-
-/// Returns what orders packets.
-#[inline(always)]
-fn key<P: Clone>(packets: &PacketStore<P>, number: u32) -> (Nanos, Rank) {
-    let label = packets.label(number);
-    (label.at, label.rank)
 }
 
 /// Iterates over a list.
