@@ -24,7 +24,7 @@ prove: ## prove properties of the core with CBMC, for all inputs, laws and profi
 bench: ## measure what a packet costs, in the simulator and on a port, and the simulator beside others
 	@scripts/bench
 
-games: ## play 10,000 random plans of a guest that breaks the rules of TCP against the ports of each law
+games: ## search 4 h for plans by which a guest that breaks the rules of TCP gains from guarded ports
 	@scripts/games
 
 deb: ## build the Debian packages: out/undercurrent_VERSION_ARCHITECTURE.deb, and -bench

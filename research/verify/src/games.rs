@@ -1,8 +1,9 @@
 //! Games of a guest that breaks the rules of TCP against its port and its neighbours, on a virtual clock.
 //!
 //! Guests behind ports of the deployed core share a link that marks. One of them, the adversary,
-//! follows a random [`Plan`] of [`Trick`]s. Its reward is its goodput: the bytes that an honest
-//! receiver acknowledges within a fixed time. A random search keeps the best plan and changes it. An
+//! follows a [`Plan`] of [`Trick`]s, whose times are counted in ticks, ACKs, parts of a round trip, or
+//! cuts of its window. Its reward is its goodput, the bytes that an honest receiver acknowledges within
+//! a fixed time, or what its neighbours lose. A search keeps the best plans, changes and mixes them. An
 //! honest guest in its place, in the same network, gives the numbers to compare with.
 //!
 //! Read in this order:
@@ -10,10 +11,12 @@
 //! 2. [`behaviour`], [`sender`], [`guest`]: a TCP in user space that sends anything; [`peer`]: its honest
 //!    receiver. Segments in, segments out, no clock and no socket.
 //! 3. [`port`], [`network`], [`game`]: the core on a guest's port, the link, and one game.
-//! 4. [`judge`], [`campaign`]: games against the bars. [`mod@table`]: what each trick gains alone.
+//! 4. [`judge`], [`campaign`]: games against the bars. [`corpus`]: the best plans found so far.
+//!    [`mod@table`]: what each trick gains alone.
 
 pub mod behaviour;
 pub mod campaign;
+pub mod corpus;
 pub mod game;
 pub mod guest;
 pub mod judge;
@@ -25,11 +28,11 @@ pub mod sender;
 pub mod table;
 pub mod trick;
 
-pub use campaign::{Campaign, Chain};
+pub use campaign::{Campaign, Chain, Tried};
 pub use game::{Goodput, Ports, play, play_on};
 pub use judge::Standing;
 pub use network::Network;
-pub use plan::{Plan, Timed};
+pub use plan::{Clock, Plan, Timed};
 pub use port::Guard;
 pub use trick::{Disguise, Greeting, Trick};
 

@@ -9,7 +9,7 @@ mod tap_ports;
 
 use std::collections::HashMap;
 
-use uc_core::Law;
+use uc_core::{Law, consts};
 use uc_net::random::Stream;
 use uc_verify::games::judge::{GAIN_MAX, LEFT_MIN};
 use uc_verify::games::{Campaign, Goodput, Guard, Network, Plan, Timed, Trick, play};
@@ -27,23 +27,13 @@ fn laws() -> impl Iterator<Item = Law> {
 }
 
 fn network_of(law: Law, number: u64) -> Network {
-    let campaign = Campaign {
-        law,
-        guard: Guard::Strict,
-        seed: 1,
-    };
-    *campaign.chain(number).network()
+    Campaign::new(law, consts::PROFILE_LINUX, Guard::Strict, 1).network(number)
 }
 
 /// A guest that keeps 150 segments in flight, whatever its windows.
 fn flood() -> Plan {
     Plan {
-        tricks: vec![Timed {
-            trick: Trick::Flood(150),
-            from: 0,
-            until: uc_verify::games::TICKS,
-            every: 1,
-        }],
+        tricks: vec![Timed::always(Trick::Flood(150), 1)],
         ..Plan::honest()
     }
 }

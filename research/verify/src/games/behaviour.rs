@@ -3,7 +3,7 @@
 use uc_core::Segment;
 
 use crate::games::MSS;
-use crate::games::plan::Plan;
+use crate::games::plan::{Counts, Plan};
 use crate::games::trick::{Disguise, Trick};
 
 /// A frame of the guest.
@@ -20,7 +20,7 @@ pub struct Frame {
 /// Carries a frame of the guest to its port; returns whether the port has let it go.
 pub type Send<'a> = &'a mut dyn FnMut(Frame) -> bool;
 
-/// The tricks that are done always at a tick.
+/// The tricks that last.
 #[derive(Clone, Copy, Debug)]
 pub struct Behaviour {
     /// How many bytes beyond its windows the guest sends.
@@ -41,12 +41,14 @@ pub struct Behaviour {
     pub disguise: Disguise,
     /// Whether the guest sends no data.
     pub silent: bool,
+    /// Whether the guest retransmits nothing by itself.
+    pub stubborn: bool,
 }
 
 impl Behaviour {
-    /// Returns the behaviour of a plan at a tick.
+    /// Returns the behaviour of a plan when this has happened.
     #[must_use]
-    pub fn at(plan: &Plan, tick: u64) -> Behaviour {
+    pub fn at(plan: &Plan, since: &Counts) -> Behaviour {
         let mut behaviour = Behaviour {
             overrun: 0,
             flood: 0,
@@ -57,8 +59,9 @@ impl Behaviour {
             ecn: 0,
             disguise: Disguise::None,
             silent: false,
+            stubborn: false,
         };
-        for timed in plan.tricks.iter().filter(|timed| timed.is_due(tick)) {
+        for timed in plan.tricks.iter().filter(|timed| timed.lasts(since)) {
             match timed.trick {
                 Trick::Overrun(segments) => behaviour.overrun = u32::from(segments) * MSS,
                 Trick::Flood(segments) => behaviour.flood = u32::from(segments) * MSS,
@@ -68,6 +71,7 @@ impl Behaviour {
                 Trick::Signals(flags, ecn) => (behaviour.flags, behaviour.ecn) = (flags, ecn),
                 Trick::Hidden(disguise) => behaviour.disguise = disguise,
                 Trick::Silent => behaviour.silent = true,
+                Trick::Stubborn => behaviour.stubborn = true,
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 use uc_core::{Segment, consts};
 
 use crate::games::behaviour::{Behaviour, Frame, Send, dying, plain};
-use crate::games::plan::Plan;
+use crate::games::plan::{Clock, Counts, Plan};
 use crate::games::sender::{Sender, WSCALE};
 use crate::games::trick::{Greeting, Trick};
 use crate::games::{MSS, after};
@@ -17,12 +17,20 @@ const CWR: u8 = consts::CWR as u8;
 
 /// Frames of a guest have at most this many bytes of payload.
 const PAYLOAD_MAX: u32 = 65_000;
+/// Tricks that a guest may play before it has sent data. More would take room on the link, for which a
+/// guest needs no trick: UDP does the same.
+const FREE_TRICKS: u32 = 32;
 
 /// A guest with its plan.
 #[derive(Clone, Debug)]
 pub struct Guest {
     plan: Plan,
     tcp: Sender,
+    /// What had happened when the guest acted last.
+    since: Counts,
+    /// Tricks that were played, and those of them that take room on the link.
+    played: u32,
+    useless: u32,
 }
 
 impl Guest {
@@ -32,6 +40,9 @@ impl Guest {
         Guest {
             plan,
             tcp: Sender::new(iss, start),
+            since: Counts::default(),
+            played: 0,
+            useless: 0,
         }
     }
 
@@ -49,17 +60,38 @@ impl Guest {
             }
             return;
         }
-        let behaviour = Behaviour::at(&self.plan, tick);
+        let mut now = self.tcp.counts;
+        self.since[Clock::Ticks as usize] = tick;
+        now[Clock::Ticks as usize] = tick + 1;
+        let since = std::mem::replace(&mut self.since, now);
+        let behaviour = Behaviour::at(&self.plan, &since);
         self.tcp.answer(&behaviour, send);
         for place in 0..self.plan.tricks.len() {
             let timed = self.plan.tricks[place];
-            if timed.trick.is_repeated() && timed.is_due(tick) {
-                self.play(timed.trick, &behaviour, send);
+            if timed.trick.is_repeated() && timed.is_due(&since, &now) {
+                for _ in 0..timed.times {
+                    if !self.may_play(timed.trick) {
+                        break;
+                    }
+                    self.play(timed.trick, &behaviour, send);
+                }
             }
         }
         if !behaviour.silent {
             self.tcp.transmit(tick, &behaviour, send);
         }
+    }
+
+    /// Counts a trick. Returns whether the guest may play it: those that take room on the link as often
+    /// as an eighth of its segments, and all together as often as all of them.
+    fn may_play(&mut self, trick: Trick) -> bool {
+        let sent = self.tcp.end.wrapping_sub(self.tcp.iss) / MSS;
+        let takes_room = trick.takes_volume();
+        let may = self.played < FREE_TRICKS + sent
+            && (!takes_room || self.useless < FREE_TRICKS + sent / 8);
+        self.played += u32::from(may);
+        self.useless += u32::from(may && takes_room);
+        may
     }
 
     fn greet(&mut self, send: Send<'_>) {
@@ -85,6 +117,7 @@ impl Guest {
                 syn.options |= consts::OPT_AE as u8;
             }
             Greeting::Multipath => syn.options |= consts::OPT_MPTCP as u8,
+            Greeting::Unsacked => syn.options &= !(consts::OPT_SACK as u8),
             Greeting::Unscaled => {
                 syn.options &= !(consts::OPT_WSCALE as u8);
                 syn.wscale = 0;
@@ -116,6 +149,12 @@ impl Guest {
                     let seq = self.tcp.una.wrapping_add(skip);
                     let again = self.tcp.segment(seq, MSS.min(sent - skip));
                     send(behaviour.dress(again));
+                }
+            }
+            Trick::Gap(segments) => {
+                let to = self.tcp.nxt.wrapping_add(u32::from(segments) * MSS);
+                if !after(to, self.tcp.edge) {
+                    self.tcp.nxt = to;
                 }
             }
             Trick::Giant(bytes, wire) => {

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use uc_core::{Law, Policy, Segment, consts, law};
+use uc_core::{COMPILED, Core, Law, Policy, Segment, consts, law};
 use uc_net::random::Stream;
 
-use crate::games::{MSS, TICK_NS};
+use crate::games::{MSS, TICK_NS, TICKS};
 
 /// Ethernet, IPv4 and TCP headers without options, of each segment on the link.
 const HEADER_BYTES: u64 = 54;
 /// A full segment on the link.
-const FULL_BYTES: u64 = MSS as u64 + HEADER_BYTES;
+pub const FULL_BYTES: u64 = MSS as u64 + HEADER_BYTES;
 
 /// The network of a game: bottleneck, delays, policy and number of guests.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,12 @@ pub struct Network {
     pub neighbours: usize,
     /// Whether peers acknowledge every second segment only.
     pub delayed_acks: bool,
-    policy: Policy,
+    /// The length of a game in ticks.
+    pub ticks: u64,
+    /// The core of the guests' ports.
+    pub core: Core,
+    /// The policy of the guests' ports, without a guard.
+    pub policy: Policy,
 }
 
 impl Network {
@@ -53,6 +58,8 @@ impl Network {
             limit_segments: 4 * threshold + 100,
             neighbours,
             delayed_acks: random.below(2) == 0,
+            ticks: TICKS,
+            core: COMPILED,
             policy: Policy {
                 // a target that rises as the window falls: flows converge to equal shares
                 target_us: (base_us + queue_us / 2) as u32,
@@ -62,16 +69,17 @@ impl Network {
         }
     }
 
+    /// Returns the network with this profile.
+    #[must_use]
+    pub fn with_profile(mut self, profile: u32) -> Network {
+        self.policy.profile = profile as u8;
+        self
+    }
+
     /// Returns the number of guests on the network.
     #[must_use]
     pub fn guests(&self) -> usize {
         1 + self.neighbours
-    }
-
-    /// Returns the policy of the guests' ports, without a guard.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.policy
     }
 
     /// Returns whether the guests' peers echo marks exactly.
@@ -90,7 +98,9 @@ pub struct Link {
     credit_bytes: u64,
 }
 
-fn wire_bytes(segment: &Segment) -> u64 {
+/// Returns the bytes of a segment on the link.
+#[must_use]
+pub fn wire_bytes(segment: &Segment) -> u64 {
     u64::from(segment.payload_bytes) + HEADER_BYTES
 }
 

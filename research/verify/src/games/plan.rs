@@ -1,34 +1,54 @@
 //! What the adversary does in a game, and when.
 
+use serde::{Deserialize, Serialize};
 use uc_core::consts;
 use uc_net::random::Stream;
 
-use crate::games::TICKS;
 use crate::games::trick::{Greeting, Trick};
+use crate::games::{TICKS, of_any_size};
 
 const PSH: u8 = consts::PSH as u8;
 
 /// The most tricks of a plan.
-const TRICKS_MAX: usize = 6;
-/// Minimum distance in ticks between two repetitions of a trick that sends data: repetitions take at
-/// most a few percent of the link, as an honest guest's retransmissions may.
-const VOLUME_TICKS: u64 = 256;
+const TRICKS_MAX: usize = 40;
+/// The tick from which guests have settled. Who is silent before may gain or lose by chance.
+const SETTLED_TICKS: u64 = 1_500;
 
-/// A trick with its ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a trick's times are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Clock {
+    /// Ticks of the game.
+    Ticks,
+    /// ACKs of new data that the guest has heard.
+    Acks,
+    /// Eighths of the flight that were acknowledged: eight of them are a round trip.
+    Eighths,
+    /// Windows an eighth smaller than the largest since the last of them.
+    Cuts,
+}
+
+/// How often the events of each [`Clock`] have happened.
+pub type Counts = [u64; 4];
+
+/// A trick with its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timed {
     /// The trick that is done.
     pub trick: Trick,
-    /// First tick of the trick.
+    /// What the times are counted in.
+    pub clock: Clock,
+    /// First event of the trick.
     pub from: u64,
-    /// The tick after the last one.
+    /// The event after the last one.
     pub until: u64,
-    /// The distance in ticks from one repetition to the next, of a trick that is repeated.
+    /// The distance from one repetition to the next, of a trick that is repeated.
     pub every: u64,
+    /// How often it is done each time.
+    pub times: u8,
 }
 
 /// All that the adversary does; the default is an honest guest.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Plan {
     /// How the adversary opens its connection.
     pub greeting: Greeting,
@@ -37,43 +57,110 @@ pub struct Plan {
 }
 
 impl Timed {
-    /// Draws a trick, its period and its repetitions.
+    /// Draws a trick and its times.
     pub fn draw(random: &mut Stream) -> Timed {
         Timed::at_random_times(Trick::draw(random), random)
     }
 
-    /// Draws the period and the repetitions of a trick.
-    pub fn at_random_times(trick: Trick, random: &mut Stream) -> Timed {
-        let (from, until) = match random.below(3) {
-            0 => {
-                let (a, b) = (random.below(TICKS), random.below(TICKS));
-                (a.min(b), a.max(b))
-            }
-            _ => (0, TICKS),
-        };
-        let until = match trick {
-            // a guest that is silent for the whole game has no reward
-            Trick::Silent => until.min(from + 1 + random.below(6_000)),
-            _ => until,
-        };
-        let every = 1 + crate::games::of_any_size(random, 12);
-        let every = match trick.takes_volume() {
-            true => every.max(VOLUME_TICKS),
-            false => every,
-        };
+    /// Returns a trick that is done on every so many ticks of the whole game.
+    #[must_use]
+    pub fn always(trick: Trick, every: u64) -> Timed {
         Timed {
             trick,
-            from,
-            until,
+            clock: Clock::Ticks,
+            from: 0,
+            until: TICKS,
             every,
+            times: 1,
         }
     }
 
-    /// Returns whether the trick is done at this tick.
+    /// Draws the times of a trick.
+    pub fn at_random_times(trick: Trick, random: &mut Stream) -> Timed {
+        let clock = match random.below(8) {
+            // no ACK ends a silence
+            _ if trick.is_silence() => Clock::Ticks,
+            0 | 1 => Clock::Ticks,
+            2 | 3 => Clock::Acks,
+            4..7 => Clock::Eighths,
+            _ => Clock::Cuts,
+        };
+        // bits of the number of events in a game, and of the distance between two
+        let (all, apart) = match clock {
+            Clock::Ticks => (15, 12),
+            Clock::Acks => (14, 8),
+            Clock::Eighths => (12, 5),
+            Clock::Cuts => (8, 3),
+        };
+        let from = match random.below(3) {
+            _ if trick.is_silence() => SETTLED_TICKS + of_any_size(random, 14),
+            0 => of_any_size(random, all),
+            _ => 0,
+        };
+        let until = match trick {
+            // a guest that is silent for the whole game has no reward
+            _ if trick.is_silence() => from + 1 + of_any_size(random, 12),
+            _ if random.below(3) == 0 => from + 1 + of_any_size(random, all),
+            _ => TICKS,
+        };
+        Timed {
+            trick,
+            clock,
+            from,
+            until,
+            every: 1 + of_any_size(random, apart),
+            times: 1 + of_any_size(random, 3) as u8,
+        }
+    }
+
+    /// Returns the trick with one of its times a little earlier, later or more often.
+    fn nudged(self, random: &mut Stream) -> Timed {
+        let which = random.below(4);
+        let least = if self.trick.is_silence() {
+            SETTLED_TICKS
+        } else {
+            0
+        };
+        let mut near = |number: u64, least: u64| {
+            let step = 1 + of_any_size(random, 64 - u64::from((number | 1).leading_zeros()));
+            match random.below(2) {
+                0 => number.saturating_sub(step).max(least),
+                _ => number + step,
+            }
+        };
+        match which {
+            0 => Timed {
+                from: near(self.from, least),
+                ..self
+            },
+            1 => Timed {
+                until: near(self.until, 1),
+                ..self
+            },
+            2 => Timed {
+                every: near(self.every, 1),
+                ..self
+            },
+            _ => Timed {
+                times: near(self.times.into(), 1).min(8) as u8,
+                ..self
+            },
+        }
+    }
+
+    /// Returns whether the trick lasts, of which `since` has happened.
     #[must_use]
-    pub fn is_due(&self, tick: u64) -> bool {
-        let lasts = (self.from..self.until).contains(&tick);
-        lasts && (!self.trick.is_repeated() || (tick - self.from).is_multiple_of(self.every))
+    pub fn lasts(&self, since: &Counts) -> bool {
+        (self.from..self.until).contains(&since[self.clock as usize])
+    }
+
+    /// Returns whether the trick is due by what has happened from one time to another.
+    #[must_use]
+    pub fn is_due(&self, since: &Counts, now: &Counts) -> bool {
+        let begin = since[self.clock as usize].max(self.from);
+        let end = now[self.clock as usize].min(self.until);
+        let due = self.from + (begin - self.from).next_multiple_of(self.every);
+        due < end
     }
 }
 
@@ -88,33 +175,46 @@ impl Plan {
     }
 
     /// Returns the plans of honest guests to compare with. No rule forbids silence, segments below the
-    /// MSS, PSH on each of them, or a SYN without window scaling (RFC 7323 is an option), and some of
+    /// MSS, PSH on each of them, or a SYN without window scaling or SACK (both are options), and some of
     /// this gains a few percent by chance: who starts late, say, or whose windows are exact to the
     /// byte. So all of these guests are silent when the plan is, and some do the rest as the plan does.
     #[must_use]
     pub fn without_tricks(&self) -> Vec<Plan> {
         let greetings = [Greeting::Plain, self.greeting];
-        let greetings = &greetings[..1 + usize::from(self.greeting == Greeting::Unscaled)];
+        let is_honest = matches!(self.greeting, Greeting::Unscaled | Greeting::Unsacked);
         let mut plans = Vec::new();
-        for &greeting in greetings {
-            for (small, pushed) in [(false, false), (true, false), (false, true), (true, true)] {
-                let honest = |timed: &Timed| match timed.trick {
-                    Trick::Silent => Some(*timed),
-                    Trick::Small(_) if small => Some(*timed),
-                    Trick::Signals(flags, _) if pushed && flags & PSH != 0 => Some(Timed {
-                        trick: Trick::Signals(PSH, 0),
-                        ..*timed
-                    }),
-                    _ => None,
-                };
-                let tricks = self.tricks.iter().filter_map(honest).collect();
-                let plan = Plan { greeting, tricks };
+        for &greeting in &greetings[..1 + usize::from(is_honest)] {
+            for bits in 0..8 {
+                let (small, pushed, hidden) = (bits & 1 > 0, bits & 2 > 0, bits & 4 > 0);
+                let plan = self.honestly(greeting, small, pushed, hidden);
                 if !plans.contains(&plan) {
                     plans.push(plan);
                 }
             }
         }
         plans
+    }
+
+    /// Returns an honest guest that is silent as the plan is, and with it sends small or pushed segments,
+    /// or sends nothing while the plan hides its data.
+    fn honestly(&self, greeting: Greeting, small: bool, pushed: bool, hidden: bool) -> Plan {
+        let honest = |timed: &Timed| match timed.trick {
+            Trick::Silent => Some(*timed),
+            Trick::Small(_) if small => Some(*timed),
+            Trick::Hidden(_) if hidden => Some(Timed {
+                trick: Trick::Silent,
+                ..*timed
+            }),
+            Trick::Signals(flags, _) if pushed && flags & PSH != 0 => Some(Timed {
+                trick: Trick::Signals(PSH, 0),
+                ..*timed
+            }),
+            _ => None,
+        };
+        Plan {
+            greeting,
+            tricks: self.tricks.iter().filter_map(honest).collect(),
+        }
     }
 
     /// Draws a plan of one to four tricks.
@@ -127,37 +227,45 @@ impl Plan {
         }
     }
 
-    /// Draws a plan with a trick more, less or changed.
+    /// Draws a plan with tricks more, less or changed, some of them from a mate.
     #[must_use]
-    pub fn changed(&self, random: &mut Stream) -> Plan {
+    pub fn changed(&self, mate: &Plan, random: &mut Stream) -> Plan {
         let mut plan = self.clone();
-        let count = plan.tricks.len();
-        let place = random.below(count.max(1) as u64) as usize;
-        match random.below(8) {
-            0 => plan.greeting = Greeting::draw(random),
-            1 | 2 if count < TRICKS_MAX => plan.tricks.push(Timed::draw(random)),
-            3 if count > 1 => {
-                plan.tricks.remove(place);
+        for _ in 0..1 + of_any_size(random, 3) {
+            let count = plan.tricks.len();
+            let place = random.below(count.max(1) as u64) as usize;
+            match random.below(12) {
+                0 => plan.greeting = Greeting::draw(random),
+                1 | 2 => plan.tricks.push(Timed::draw(random)),
+                3 => {
+                    let from = random.below(mate.tricks.len() as u64 + 1) as usize;
+                    plan.tricks.extend_from_slice(&mate.tricks[from..]);
+                }
+                _ if count == 0 => plan.tricks.push(Timed::draw(random)),
+                4 | 5 => _ = plan.tricks.remove(place),
+                6 => {
+                    plan.tricks[place] = Timed::at_random_times(plan.tricks[place].trick, random);
+                }
+                7 => plan.tricks[place] = Timed::draw(random),
+                8 => plan.tricks[place].trick = plan.tricks[place].trick.redrawn(random),
+                _ => plan.tricks[place] = plan.tricks[place].nudged(random),
             }
-            4 | 5 if count > 0 => {
-                plan.tricks[place] = Timed::at_random_times(plan.tricks[place].trick, random);
-            }
-            _ if count > 0 => plan.tricks[place] = Timed::draw(random),
-            _ => plan.tricks.push(Timed::draw(random)),
         }
+        plan.tricks.truncate(TRICKS_MAX);
         plan
     }
 }
 
 impl std::fmt::Display for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.greeting)?;
-        for timed in &self.tricks {
-            write!(f, "; {:?} {}..{}", timed.trick, timed.from, timed.until)?;
-            if timed.trick.is_repeated() {
-                write!(f, " every {}", timed.every)?;
-            }
-        }
-        Ok(())
+        f.write_str(&serde_json::to_string(self).map_err(|_| std::fmt::Error)?)
+    }
+}
+
+impl std::str::FromStr for Plan {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Plan, serde_json::Error> {
+        serde_json::from_str(text)
     }
 }

@@ -2,7 +2,7 @@
 
 use uc_core::coupling::{Group, GroupPolicy, Guest as Tenant, Member};
 use uc_core::slot::Slot;
-use uc_core::{Policy, Reason, Segment, consts};
+use uc_core::{Core, Policy, Reason, Segment, consts};
 
 use crate::games::behaviour::Frame;
 use crate::games::trick::Disguise;
@@ -54,11 +54,11 @@ struct Port {
 }
 
 impl Cores {
-    /// Creates `count` ports with a policy.
+    /// Creates `count` ports with a policy and a core.
     #[must_use]
-    pub fn new(count: usize, policy: Policy) -> Cores {
+    pub fn new(count: usize, policy: Policy, core: Core) -> Cores {
         let port = Port {
-            slot: Slot::new(policy),
+            slot: Slot::with_core(core, policy),
             group: Group::open(&GroupPolicy::default(), 0),
             tenant: Tenant::default(),
             member: Member::default(),

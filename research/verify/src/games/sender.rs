@@ -6,6 +6,7 @@
 use uc_core::{Segment, consts};
 
 use crate::games::behaviour::{Behaviour, Send};
+use crate::games::plan::{Clock, Counts};
 use crate::games::{MSS, TICK_NS, after};
 
 const SYN: u8 = consts::SYN as u8;
@@ -63,6 +64,12 @@ pub struct Sender {
     pub timer: u64,
     /// How often it has in a row.
     pub backoffs: u32,
+    /// What has happened, but for ticks.
+    pub counts: Counts,
+    /// The first byte behind the next eighth of the flight.
+    eighth: u32,
+    /// The largest window since the last cut.
+    largest: u32,
 }
 
 impl Sender {
@@ -85,6 +92,9 @@ impl Sender {
             answers: false,
             timer: start,
             backoffs: 0,
+            counts: Counts::default(),
+            eighth: iss,
+            largest: 0,
         }
     }
 
@@ -106,9 +116,15 @@ impl Sender {
         } else if segment.payload_bytes == 0 && self.nxt != self.una {
             self.repeat();
         }
-        self.edge = segment
-            .ack
-            .wrapping_add(u32::from(segment.window) << self.wscale);
+        let window = u32::from(segment.window) << self.wscale;
+        self.edge = segment.ack.wrapping_add(window);
+        let is_cut = u64::from(window) * 8 < u64::from(self.largest) * 7;
+        self.counts[Clock::Cuts as usize] += u64::from(is_cut);
+        self.largest = if is_cut {
+            window
+        } else {
+            self.largest.max(window)
+        };
     }
 
     /// Counts a SYN that was sent, and sets the time of the next.
@@ -132,6 +148,7 @@ impl Sender {
         self.is_open = true;
         (self.una, self.nxt, self.end) = (expected, expected, expected);
         self.small_end = expected;
+        self.eighth = expected;
         self.edge = expected.wrapping_add(answer.window.into());
         self.wscale = answer.wscale;
         self.ack = answer.seq.wrapping_add(1);
@@ -148,6 +165,11 @@ impl Sender {
         self.timer = tick + RTO_TICKS;
         if after(self.una, self.nxt) {
             self.nxt = self.una;
+        }
+        self.counts[Clock::Acks as usize] += 1;
+        if !after(self.eighth, ack) {
+            self.counts[Clock::Eighths as usize] += 1;
+            self.eighth = ack.wrapping_add((self.nxt.wrapping_sub(ack) / 8).max(1));
         }
         let Some(repair) = &mut self.repair else {
             return;
@@ -199,7 +221,9 @@ impl Sender {
 
     /// Sends what is lost, then new data up to the edge and as far beyond as its behaviour goes.
     pub fn transmit(&mut self, tick: u64, behaviour: &Behaviour, send: Send<'_>) {
-        if self.end != self.una && tick >= self.timer {
+        if behaviour.stubborn {
+            (self.resends, self.repair) = (false, None);
+        } else if self.end != self.una && tick >= self.timer {
             self.time_out(tick);
         }
         if std::mem::take(&mut self.resends) && self.end != self.una {

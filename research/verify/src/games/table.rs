@@ -17,19 +17,10 @@ const GAMES: u64 = 8;
 /// A flight that fits onto the path of no network of the table.
 const FAR: Trick = Trick::Flood(150);
 
-fn all_the_time(trick: Trick, every: u64) -> Timed {
-    Timed {
-        trick,
-        from: 0,
-        until: TICKS,
-        every,
-    }
-}
-
 fn plan(greeting: Greeting, tricks: &[(Trick, u64)]) -> Plan {
     let tricks = tricks
         .iter()
-        .map(|&(trick, every)| all_the_time(trick, every));
+        .map(|&(trick, every)| Timed::always(trick, every));
     Plan {
         greeting,
         tricks: tricks.collect(),
@@ -44,15 +35,14 @@ fn rows() -> Vec<(&'static str, Plan)> {
     let signals = (consts::ECE | consts::CWR) as u8;
     let mut pauses = does(&[(FAR, 1)]);
     pauses.tricks.extend((0..4).map(|nth| Timed {
-        trick: Trick::Silent,
         from: 4_000 * nth + 1_000,
         until: 4_000 * nth + 3_500,
-        every: 1,
+        ..Timed::always(Trick::Silent, 1)
     }));
     let mut grows = does(&[]);
     grows.tricks.push(Timed {
         until: TICKS / 2,
-        ..all_the_time(Trick::Small(200), 1)
+        ..Timed::always(Trick::Small(200), 1)
     });
     vec![
         ("nothing: an honest guest", Plan::honest()),

@@ -1,5 +1,6 @@
 //! What a guest that breaks the rules of TCP may do, with random parameters.
 
+use serde::{Deserialize, Serialize};
 use uc_core::consts;
 use uc_net::random::Stream;
 
@@ -10,7 +11,7 @@ use crate::games::{MSS, of_any_size};
 const MSS_LEAST: u64 = 1_000;
 
 /// What hides a frame from the port's parser.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Disguise {
     /// Nothing: the port reads the whole header.
     None,
@@ -23,7 +24,7 @@ pub enum Disguise {
 }
 
 /// How the guest opens its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Greeting {
     /// A SYN with MSS, window scale and SACK.
     Plain,
@@ -35,12 +36,14 @@ pub enum Greeting {
     Multipath,
     /// A SYN without window scale: the guest's port then has no scale to write windows with.
     Unscaled,
+    /// A SYN without SACK.
+    Unsacked,
     /// A SYN behind this many others that reach nobody, each with other options.
     Decoys(u8),
 }
 
 /// One way to break a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trick {
     /// Sends this many segments beyond its windows, as long as they leave the port.
     Overrun(u16),
@@ -58,8 +61,12 @@ pub enum Trick {
     Hidden(Disguise),
     /// Sends nothing.
     Silent,
+    /// Retransmits nothing by itself.
+    Stubborn,
     /// Retransmits the segment that lies this many segments beyond the first unacknowledged one.
     Repeat(u16),
+    /// Leaves a gap of this many segments in what it sends.
+    Gap(u8),
     /// Sends a frame of this many bytes that claims segments of the second number of bytes.
     Giant(u16, u16),
     /// Sends this many segments of new data that the port sees, and the peer never gets.
@@ -99,6 +106,7 @@ impl Greeting {
             2 => Greeting::Multipath,
             3 => Greeting::Unscaled,
             4 => Greeting::Decoys(1 + random.below(5) as u8),
+            5 => Greeting::Unsacked,
             _ => Greeting::Plain,
         }
     }
@@ -106,7 +114,7 @@ impl Greeting {
 
 impl Trick {
     /// The number of kinds of tricks.
-    pub const KINDS: u64 = 17;
+    pub const KINDS: u64 = 19;
 
     /// Draws a trick of any kind.
     pub fn draw(random: &mut Stream) -> Trick {
@@ -144,14 +152,27 @@ impl Trick {
             13 => Trick::Reset(distance(random)),
             14 => Trick::Fin(distance(random)),
             15 => Trick::Flood(1 + of_any_size(random, 9) as u16),
+            16 => Trick::Gap(1 + random.below(3) as u8),
+            17 => Trick::Stubborn,
             _ => Trick::Ack(distance(random), distance(random), random.bits32() as u16),
         }
+    }
+
+    /// Draws other parameters for the same kind of trick.
+    #[must_use]
+    pub fn redrawn(self, random: &mut Stream) -> Trick {
+        let is_same =
+            |other: &Trick| std::mem::discriminant(other) == std::mem::discriminant(&self);
+        let mut drawn = (0..Trick::KINDS).map(|kind| Trick::draw_of(kind, random));
+        drawn.find(is_same).unwrap_or(self)
     }
 
     /// Returns whether the trick is done again and again while it lasts, instead of always.
     #[must_use]
     pub fn is_repeated(self) -> bool {
-        use Trick::{FalseAcks, Flood, Hidden, Overrun, Reckless, Signals, Silent, Small};
+        use Trick::{
+            FalseAcks, Flood, Hidden, Overrun, Reckless, Signals, Silent, Small, Stubborn,
+        };
         !matches!(
             self,
             Overrun(_)
@@ -162,11 +183,18 @@ impl Trick {
                 | Signals(..)
                 | Hidden(_)
                 | Silent
+                | Stubborn
         )
     }
 
+    /// Returns whether strict ports hear nothing of the guest meanwhile.
+    #[must_use]
+    pub fn is_silence(self) -> bool {
+        matches!(self, Trick::Silent | Trick::Hidden(_))
+    }
+
     /// Returns whether each time of the trick takes room on the link, and brings nothing new to the
-    /// peer. A guest needs no trick for that: UDP does the same.
+    /// peer.
     #[must_use]
     pub fn takes_volume(self) -> bool {
         matches!(

@@ -147,7 +147,7 @@ impl Taps {
     }
 
     fn set_up(&mut self, network: &Network, guard: Guard) {
-        let policy = guard.on(network.policy());
+        let policy = guard.on(network.policy);
         let is_coupled = u32::from(policy.law) == consts::LAW_COUPLED;
         let plan = PortPlan::of_all(policy, is_coupled.then(PortCoupling::default));
         for wire in &self.wires {
