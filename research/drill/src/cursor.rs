@@ -3,6 +3,7 @@
 use crate::syntax::{Error, Place};
 
 /// A position in the text of a script. Every taking function skips space and comments first.
+#[derive(Clone)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -57,6 +58,15 @@ impl<'a> Cursor<'a> {
         Error {
             place,
             why: format!("expected {wanted}, found {seen}"),
+            lacks: None,
+        }
+    }
+
+    /// Returns an error at the next token, which belongs to a feature that this reader lacks.
+    pub(crate) fn lacks(&mut self, feature: &'static str) -> Error {
+        Error {
+            lacks: Some(feature),
+            ..self.error("a feature that is read")
         }
     }
 
@@ -125,6 +135,16 @@ impl<'a> Cursor<'a> {
         }
         self.at = before;
         false
+    }
+
+    /// Returns whether `word` comes next as a whole.
+    pub(crate) fn sees_word(&self, word: &str) -> bool {
+        self.clone().word() == Some(word)
+    }
+
+    /// Returns whether a decimal digit comes next, without space before it.
+    pub(crate) fn sees_digit(&self) -> bool {
+        self.rest().starts_with(|c: char| c.is_ascii_digit())
     }
 
     /// Takes a number without a sign, decimal or with `0x`.

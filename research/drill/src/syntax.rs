@@ -27,6 +27,8 @@ pub struct Error {
     pub place: Place,
     /// The syntax that was expected, and the text found.
     pub why: String,
+    /// The feature of other versions of packetdrill that the text belongs to; `None`: a mistake.
+    pub lacks: Option<&'static str>,
 }
 
 /// A whole script.

@@ -24,9 +24,13 @@ impl Tally {
         }
     }
 
-    /// Counts a file that is no script.
+    /// Counts a file that was not read: as skipped if it needs a feature that the reader lacks, else
+    /// as failed.
     pub fn count_unread(&mut self, name: &str, error: &Error) {
-        self.failed.push(format!("{name}:{error}"));
+        match error.lacks {
+            Some(feature) => *self.skipped.entry(feature.to_owned()).or_default() += 1,
+            None => self.failed.push(format!("{name}:{error}")),
+        }
     }
 
     /// Returns how many scripts passed, failed and were skipped.

@@ -19,6 +19,44 @@ const LETTERS: [(char, u8); 8] = [
 ];
 /// Letters of header flags that `uc_tcp` does not know.
 const STRANGE_LETTERS: &str = "UA";
+/// Kinds of TCP options, and what follows the kind of an experiment for TCP Fast Open.
+const MD5: u8 = 19;
+const FAST_OPEN: u8 = 34;
+const EXPERIMENT: u8 = 254;
+const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
+/// Features of other versions of packetdrill, by the words that begin their syntax.
+const ACCURATE_ECN: &str = "Accurate ECN (RFC 9768)";
+const MULTIPATH: &str = "Multipath TCP (RFC 8684)";
+const LACKING: [(&str, &str); 22] = [
+    ("ECN", ACCURATE_ECN),
+    ("exp", ACCURATE_ECN),
+    ("mp_capable", MULTIPATH),
+    ("mp_capable_no_cs", MULTIPATH),
+    ("mp_join_syn", MULTIPATH),
+    ("mp_join_syn_ack", MULTIPATH),
+    ("mp_join_ack", MULTIPATH),
+    ("mp_prio", MULTIPATH),
+    ("mp_fail", MULTIPATH),
+    ("mp_fastclose", MULTIPATH),
+    ("mp_reset", MULTIPATH),
+    ("dss", MULTIPATH),
+    ("add_address", MULTIPATH),
+    ("remove_address", MULTIPATH),
+    ("nocheck", "the TCP option nocheck"),
+    ("sctp", "SCTP (RFC 9260)"),
+    ("udplite", "UDP-Lite (RFC 3828)"),
+    ("gre", "encapsulated packets"),
+    ("mpls", "encapsulated packets"),
+    ("ipv4", "encapsulated packets"),
+    ("ipv6", "encapsulated packets"),
+    ("psp", "encapsulated packets"),
+];
+
+/// Refuses the word that comes next if it begins a feature that this reader lacks.
+fn lacking(cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    let found = LACKING.iter().find(|(word, _)| cursor.sees_word(word));
+    found.map_or(Ok(()), |(_, feature)| Err(cursor.lacks(feature)))
+}
 
 /// Takes a packet after its direction.
 pub(super) fn packet(cursor: &mut Cursor<'_>) -> Result<Packet, Error> {
@@ -31,6 +69,7 @@ pub(super) fn packet(cursor: &mut Cursor<'_>) -> Result<Packet, Error> {
             }
         }
     }
+    lacking(cursor)?;
     let content = if cursor.take_word("icmp") {
         Content::Icmp(icmp(cursor)?)
     } else if cursor.take_word("udp") {
@@ -56,6 +95,7 @@ fn header_field(
     ecn: &mut Option<Ecn>,
     ip: &mut Vec<(String, u64)>,
 ) -> Result<(), Error> {
+    let before = cursor.clone();
     let name = cursor.word().unwrap_or("");
     match name {
         "noecn" => *ecn = Some(Ecn::NotEct),
@@ -65,6 +105,9 @@ fn header_field(
         "ect01" => ip.push((name.to_owned(), 0)),
         "ttl" | "hlim" | "tos" | "class" | "flowlabel" => {
             ip.push((name.to_owned(), cursor.number()?));
+        }
+        name if name.starts_with("caddr") || name.starts_with("saddr") => {
+            return Err(before.clone().lacks(MULTIPATH));
         }
         _ => return Err(cursor.error("a field of the IP header, such as `ect0` or `ttl`")),
     }
@@ -100,14 +143,21 @@ fn segment(cursor: &mut Cursor<'_>) -> Result<Tcp, Error> {
         options: Some(Vec::new()),
     };
     let mut any = false;
+    // Where the last letter ends.
+    let mut end = cursor.clone();
+    end.skip();
     // A letter and the dot may stand apart.
     while !cursor.sees("...") {
         let known = |c: char| LETTERS.iter().find(|(letter, _)| *letter == c);
         let letters = cursor.take_while(|c| known(c).is_some() || STRANGE_LETTERS.contains(c));
         if letters.is_empty() {
+            if end.sees_digit() {
+                // The count of Accurate ECN stands in place of its flags.
+                return Err(cursor.lacks(ACCURATE_ECN));
+            }
             break;
         }
-        any = true;
+        (any, end) = (true, cursor.clone());
         for letter in letters.chars() {
             match known(letter) {
                 Some((_, bit)) => tcp.flags |= bit,
@@ -151,7 +201,8 @@ fn range(cursor: &mut Cursor<'_>) -> Result<Range, Error> {
         && from.wrapping_add(bytes) != to
     {
         let why = format!("{from}:{to} are not {bytes} bytes");
-        return Err(Error { place, why });
+        let lacks = None;
+        return Err(Error { place, why, lacks });
     }
     Ok(Range {
         from: from.map(|(from, _)| from),
@@ -177,6 +228,7 @@ fn options(cursor: &mut Cursor<'_>) -> Result<Option<Vec<TcpOption>>, Error> {
 }
 
 fn option(cursor: &mut Cursor<'_>) -> Result<TcpOption, Error> {
+    lacking(cursor)?;
     Ok(match cursor.word().unwrap_or("") {
         "nop" | "eol" => TcpOption::Padding,
         "mss" => TcpOption::Mss(cursor.number()?),
