@@ -27,7 +27,7 @@ impl Host {
             SystemCall::Receive { fd, bytes, peek } => return self.receive(fd, bytes, peek),
             SystemCall::Send { fd, bytes } => return self.write(fd, bytes),
             SystemCall::Close(fd) => self.close(fd),
-            SystemCall::Shutdown(fd, _) => self.shutdown(fd),
+            SystemCall::Shutdown(fd, is_both) => self.shutdown(fd, is_both),
             SystemCall::SetOption(fd, option, value) => self.set_option(fd, option, value),
             SystemCall::GetOption(fd, option) => self.get_option(fd, option),
             SystemCall::Flags(fd) => self.on(fd, |socket| {
@@ -153,6 +153,9 @@ impl Host {
         match end.connection.stage() {
             Stage::SynSent
             | Stage::SynReceived
+        if self.sockets.get(fd)?.is_read_to_end {
+            return Some(Answer::returns(0));
+        }
             | Stage::Established
             | Stage::FinWait1
             | Stage::FinWait2 => self.wait(fd, "EAGAIN"),
@@ -216,12 +219,15 @@ impl Host {
         Answer::returns(0)
     }
 
-    fn shutdown(&mut self, fd: i64) -> Answer {
+    fn shutdown(&mut self, fd: i64, is_both: bool) -> Answer {
         let Some(id) = self.connection_of(fd) else {
             return Answer::fails(known("ENOTCONN"));
         };
         self.act(id, |end, now, mut out| end.connection.finish(now, &mut out));
-        Answer::returns(0)
+        self.on(fd, |socket| {
+            socket.is_read_to_end |= is_both;
+            0
+        })
     }
 
     fn set_option(&mut self, fd: i64, option: SocketOption, value: i64) -> Answer {

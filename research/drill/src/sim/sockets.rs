@@ -22,6 +22,8 @@ pub(crate) struct Socket {
     pub(crate) role: Role,
     pub(crate) is_bound: bool,
     pub(crate) is_nonblocking: bool,
+    /// Whether a `shutdown` ended the receiving side: reads return 0 when no data is left.
+    pub(crate) is_read_to_end: bool,
     pub(crate) has_no_delay: bool,
     pub(crate) receive_buffer_bytes: Option<u32>,
     pub(crate) mss_bytes: Option<u16>,
@@ -36,6 +38,7 @@ impl Socket {
             role,
             is_bound: false,
             is_nonblocking: false,
+            is_read_to_end: false,
             has_no_delay: false,
             receive_buffer_bytes: None,
             mss_bytes: None,
