@@ -134,7 +134,8 @@ fn act(cursor: &mut Cursor<'_>) -> Result<Act, Error> {
         return Ok(Act::Command(cursor.take_until("`")?.trim().to_owned()));
     }
     if cursor.take("%{") {
-        return Ok(Act::Code(cursor.take_until("}%")?.trim().to_owned()));
+        let code = cursor.take_until("}%")?.replace("\\\n", " ");
+        return Ok(Act::Code(code.trim().to_owned()));
     }
     if cursor.take("<") {
         return Ok(Act::Arrives(packet::packet(cursor)?));

@@ -16,6 +16,8 @@ use crate::verdict::{Stop, Verdict};
 
 /// Tolerance of times unless the script gives one.
 const TOLERANCE: Nanos = Nanos::from_millis(4);
+/// Tolerance of times as a part of 1000 of the time since the event before, as in packetdrill.
+const TOLERANCE_PERMILLE: u64 = 125;
 /// Longest wait for a packet at any time (`*`).
 const PATIENCE: Nanos = Nanos::from_secs(600);
 
@@ -29,6 +31,10 @@ pub fn run(script: &Script, target: &mut dyn Target) -> Verdict {
         files: HashMap::new(),
         newest: None,
         tolerance: TOLERANCE,
+        permille: TOLERANCE_PERMILLE,
+        stamp_tick: None,
+        is_strict: false,
+        variables: HashMap::new(),
         base: Nanos::ZERO,
         waiting: None,
     };
@@ -92,6 +98,13 @@ impl<'a> Run<'a> {
         let (earliest, latest) = match event.when {
             When::Any => (Nanos::ZERO, base + PATIENCE),
             When::At(moment) => (at(moment), at(moment)),
+    permille: u64,
+    /// The unit of timestamps; `None`: their values are not compared.
+    stamp_tick: Option<Nanos>,
+    /// Whether a line matches one segment only.
+    is_strict: bool,
+    /// The variables of the script's code.
+    variables: HashMap<String, i64>,
             When::Between(from, to) => (at(from), at(to)),
             When::Blocking(from, _) => (at(from), at(from)),
         };
@@ -118,7 +131,7 @@ impl<'a> Run<'a> {
             Act::Code(code) => {
                 let info = self.newest.and_then(|fd| self.target.info(fd));
                 let info = info.ok_or_else(|| Stop::Differs("no socket has tcp_info".into()))?;
-                assert::check(code, &info)?;
+                assert::check(code, &info, &mut self.variables)?;
             }
             Act::Sends(_) => {}
         }

@@ -1,5 +1,7 @@
 //! What plays a script: a host that makes system calls, takes packets and sends packets.
 
+use std::collections::BTreeMap;
+
 use uc_net::Nanos;
 use uc_tcp::Segment;
 
@@ -134,16 +136,8 @@ impl Answer {
     }
 }
 
-/// The fields of `struct tcp_info` that scripts assert.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpInfo {
-    /// The state, by Linux's numbers (`TCP_ESTABLISHED` is 1).
-    pub state: i64,
-    /// The congestion window in segments.
-    pub snd_cwnd: i64,
-    /// The slow-start threshold in segments.
-    pub snd_ssthresh: i64,
-}
+/// The fields of `struct tcp_info` that a target knows, by their names without `tcpi_`.
+pub type TcpInfo = BTreeMap<&'static str, i64>;
 
 /// A host that plays scripts.
 pub trait Target {
