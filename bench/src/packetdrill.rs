@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use uc_drill::{Tally, Verdict, parse, run, sim};
+use uc_drill::{Tally, Verdict, parse_with, run, sim};
 use uc_lab::drill::Kernel;
 
 /// Play packetdrill's scripts: system calls and packets that say what a host's TCP must do.
@@ -25,6 +25,9 @@ pub struct Packetdrill {
     /// live
     #[arg(long, value_name = "LAW")]
     port: Option<String>,
+    /// Replace a word in the scripts, such as -D TFO_COOKIE=3021b9d889017eeb
+    #[arg(short = 'D', long, value_name = "WORD=TEXT", value_parser = definition)]
+    define: Vec<(String, String)>,
     /// Print the scripts that passed and were skipped, too
     #[arg(long)]
     all: bool,
@@ -61,13 +64,18 @@ impl Packetdrill {
         for path in &scripts {
             let name = path.display().to_string();
             let text = fs::read_to_string(path).with_context(|| name.clone())?;
-            let script = match parse(&text) {
+            let mut script = match parse_with(&text, &self.define) {
                 Ok(script) => script,
                 Err(error) => {
+                    if let Some(feature) = error.lacks.filter(|_| self.all) {
+                        outln!("{name}: needs {feature}");
+                    }
                     tally.count_unread(&name, &error);
                     continue;
                 }
             };
+            let folder = path.parent().unwrap_or(Path::new(""));
+            script.include(|file| fs::read_to_string(folder.join(file)).ok());
             let verdict = match self.on {
                 On::Sim => run(&script, &mut sim::Host::new()),
                 On::Live => run(&script, &mut Kernel::new(law)?),
@@ -82,6 +90,13 @@ impl Packetdrill {
         out!("{tally}");
         Ok(tally.failures().is_empty())
     }
+}
+
+/// Reads `WORD=TEXT`.
+fn definition(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(word, _)| !word.is_empty());
+    let pair = pair.ok_or_else(|| format!("expected WORD=TEXT, not {text}"))?;
+    Ok((pair.0.to_owned(), pair.1.to_owned()))
 }
 
 /// Adds a script, or every script in a folder, sorted by name.

@@ -42,15 +42,21 @@ fn a_failure_is_printed_with_its_place_and_a_skipped_script_with_its_reason() {
     write("fails.pkt", &format!("{socket}+0 close(4) = 0\n"));
     write("skips.pkt", &format!("--udp_encapsulation=tcp\n{socket}"));
     write("unread.pkt", "0 close(3 = 0\n");
+    write("accecn.pkt", "0 < SEWA 0:0(0) win 9 <ECN e1b 1>\n");
+    write("defaults.sh", "sysctl -q net.ipv4.tcp_sack=7x\n");
+    write("defines.pkt", &format!("{socket}+0 `./DEFAULTS.sh`\n"));
     write("no_script.txt", "0 close(3 = 0\n");
-    let played = uc(&[&folder.path().to_string_lossy()]);
+    let folder = folder.path().to_string_lossy();
+    let played = uc(&[&folder, "-D", "DEFAULTS=defaults"]);
     let shown = text(&played.stdout);
     assert_eq!(played.status.code(), Some(1), "{shown}");
     for part in [
         "fails.pkt:2:1: no file descriptor 4 is open",
         "unread.pkt:1:11: expected `,`",
-        "0 passed, 2 failed, 1 skipped",
+        "0 passed, 2 failed, 3 skipped",
         "1  skipped: needs TCP over UDP",
+        "1  skipped: needs Accurate ECN (RFC 9768)",
+        "1  skipped: needs the setting net.ipv4.tcp_sack=7x",
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }

@@ -20,7 +20,7 @@ pub(crate) fn number(expression: &Expression) -> Result<i64, Stop> {
             Ok(all)
         }
         Expression::List(items) if items.len() == 1 => number(&items[0]),
-        other => Err(Stop::Lacks(format!("an argument such as {other:?}"))),
+        other => Err(Stop::Lacks(format!("an argument such as {other}"))),
     }
 }
 
@@ -28,6 +28,11 @@ pub(crate) fn number(expression: &Expression) -> Result<i64, Stop> {
 fn argument(call: &Call, index: usize) -> Result<&Expression, Stop> {
     let missing = || Stop::Differs(format!("{} has no argument {}", call.name, index + 1));
     call.arguments.get(index).ok_or_else(missing)
+}
+
+/// Returns whether an argument is the pointer `NULL`, which only a kernel judges.
+fn is_null(expression: &Expression) -> bool {
+    name(expression) == "NULL"
 }
 
 fn name(expression: &Expression) -> &str {
@@ -48,11 +53,17 @@ pub(crate) fn translate(
             .map_err(|_| Stop::Differs(format!("{}: a size in bytes is out of range", call.name)))
     };
     if call.name == "socket" {
-        let kind = name(argument(call, 1)?);
-        if kind != "SOCK_STREAM" {
-            return Err(Stop::Lacks(format!("sockets of type {kind}")));
+        let written = argument(call, 1)?;
+        let kind =
+            number(written).map_err(|_| Stop::Lacks(format!("sockets of type {written}")))?;
+        let nonblocking = known("SOCK_NONBLOCK");
+        if kind & !(nonblocking | known("SOCK_CLOEXEC")) != known("SOCK_STREAM") {
+            return Err(Stop::Lacks(format!("sockets of type {written}")));
         }
-        return Ok(SystemCall::Socket);
+        return Ok(SystemCall::Socket(kind & nonblocking != 0));
+    }
+    if call.arguments.iter().any(is_null) {
+        return Err(Stop::Lacks("calls with NULL".to_owned()));
     }
     let first = || fd(number_at(0)?);
     Ok(match call.name.as_str() {
@@ -79,8 +90,8 @@ pub(crate) fn translate(
         },
         "send" | "sendto" => {
             let flags = argument(call, 3)?;
-            if !matches!(name(flags), "MSG_NOSIGNAL") && number(flags)? != 0 {
-                return Err(Stop::Lacks(format!("{} with flags", call.name)));
+            if number(flags)? & !known("MSG_NOSIGNAL") != 0 {
+                return Err(Stop::Lacks(format!("{} with the flags {flags}", call.name)));
             }
             SystemCall::Send {
                 fd: first()?,
@@ -102,7 +113,10 @@ pub(crate) fn translate(
                 let nonblocking = number_at(2)? & known("O_NONBLOCK") != 0;
                 SystemCall::SetFlags(first()?, nonblocking)
             }
-            other => return Err(Stop::Lacks(format!("fcntl with {other}"))),
+            _ => {
+                let written = argument(call, 1)?;
+                return Err(Stop::Lacks(format!("fcntl with {written}")));
+            }
         },
         "getsockopt" => SystemCall::GetOption(first()?, option(call)?),
         "setsockopt" => {
@@ -125,8 +139,8 @@ fn peeks(flags: i64) -> Result<bool, Stop> {
 }
 
 fn option(call: &Call) -> Result<SocketOption, Stop> {
-    let option = name(argument(call, 2)?);
-    Ok(match option {
+    let written = argument(call, 2)?;
+    Ok(match name(written) {
         "SO_ERROR" => SocketOption::Error,
         "SO_RCVBUF" => SocketOption::ReceiveBuffer,
         "SO_REUSEADDR" => SocketOption::ReuseAddress,
@@ -135,6 +149,6 @@ fn option(call: &Call) -> Result<SocketOption, Stop> {
         "IP_TTL" | "IPV6_UNICAST_HOPS" => SocketOption::Hops,
         "IP_TOS" | "IPV6_TCLASS" => SocketOption::Class,
         "TCP_KEEPINIT" => SocketOption::SetupLimit,
-        other => return Err(Stop::Lacks(format!("the socket option {other}"))),
+        _ => return Err(Stop::Lacks(format!("the socket option {written}"))),
     })
 }

@@ -4,13 +4,23 @@ use std::fmt;
 
 use crate::verdict::Stop;
 
+/// Commands without an effect on a new host: nothing is remembered or restored, and no queue paces.
+const IDLE: [&str; 3] = [
+    "ip tcp_metrics flush all",
+    "tc qdisc add dev tun0 root pfifo",
+    "/tmp/sysctl_restore_${PPID}.sh",
+];
+
 /// A shell command of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// The command is empty.
-    Nothing,
-    /// `sysctl NAME=VALUE…`: names and values in order; a name without `=` has the value "".
-    Settings(Vec<(&'a str, &'a str)>),
+    /// `sysctl NAME=VALUE…` and packetdrill's `set_sysctls.py`: names and values in order; a name
+    /// without `=` has the value "".
+    Settings(Vec<(String, String)>),
+    /// `nstat` without a counter's name: counters count from 0.
+    Forget,
+    /// `nstat | grep NAME`, also with `| grep " COUNT "`: a counter of the kernel has risen, by COUNT.
+    Counter(&'a str, Option<&'a str>),
     /// `sockstat … | grep -c STATE | grep COUNT`: this many sockets must be in a state.
     Count(State, &'a str),
     /// `tcpdrop -s TIME_WAIT`: all connections in TIME-WAIT end.
@@ -61,25 +71,80 @@ impl State {
 }
 
 impl<'a> Command<'a> {
-    /// Reads a shell command.
+    /// Reads shell commands, one a line.
     ///
     /// # Errors
     /// [`Stop::Lacks`] with the name of any other command or state.
-    pub fn parse(text: &'a str) -> Result<Self, Stop> {
-        let words: Vec<&str> = text.split_whitespace().collect();
+    pub fn parse(text: &'a str) -> Result<Vec<Self>, Stop> {
+        // Comments, and where the output goes, are no part of a command.
+        let until = |line: &'a str, end| line.split(end).next().unwrap_or(line);
+        let lines = text
+            .lines()
+            .map(|line| until(until(until(line, "#"), " >"), " 2>"));
+        let lines = lines.map(str::trim).filter(|line| !line.is_empty());
+        let busy = lines.filter(|line| !IDLE.contains(line));
+        busy.map(Self::parse_one).collect()
+    }
+
+    fn parse_one(line: &'a str) -> Result<Self, Stop> {
+        let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            [] => Ok(Self::Nothing),
-            ["sysctl", settings @ ..] => {
-                let settings = settings.iter().filter(|word| !word.starts_with('-'));
-                let pair = |setting: &&'a str| setting.split_once('=').unwrap_or((*setting, ""));
-                Ok(Self::Settings(settings.map(pair).collect()))
+            ["sysctl", ..] => Ok(Self::Settings(settings(line, "sysctl"))),
+            [name, ..] if name.ends_with("/set_sysctls.py") => {
+                let found = settings(line, name);
+                let key = |path: &str| path.trim_start_matches("/proc/sys/").replace('/', ".");
+                let found = found.into_iter().map(|(name, value)| (key(&name), value));
+                Ok(Self::Settings(found.collect()))
+            }
+            ["nstat"] | ["nstat", "-n" | "-s"] => Ok(Self::Forget),
+            ["nstat", .., "|", "grep", name] => Ok(Self::Counter(name.trim_end_matches('|'), None)),
+            ["nstat", "|" | "-s", .., "-q", "\"", count, "\""] => {
+                let name = words.iter().find(|word| word.starts_with("TcpExt"));
+                let name = name.map_or("", |name| name.trim_end_matches('|'));
+                Ok(Self::Counter(name, Some(count)))
             }
             ["sockstat", .., "|", "grep", "-c", state, "|", "grep", count] => {
                 Ok(Self::Count(State::parse(state)?, count))
             }
             ["tcpdrop", "-s", "TIME_WAIT"] => Ok(Self::DropTimeWait),
             [name, ..] => Err(Stop::Lacks(format!("the command {name}"))),
+            [] => Ok(Self::Settings(Vec::new())),
         }
+    }
+}
+
+/// Reads `NAME=VALUE` words after `program`; a value may stand between double quotes.
+fn settings(line: &str, program: &str) -> Vec<(String, String)> {
+    let mut rest = line.trim_start_matches(program).trim_start();
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let end = rest.find(['=', ' ']).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        let (value, after) = match after.strip_prefix('=') {
+            Some(text) => match text.strip_prefix('"').and_then(|text| text.split_once('"')) {
+                Some(quoted) => quoted,
+                None => text.split_at(text.find(' ').unwrap_or(text.len())),
+            },
+            None => ("", after),
+        };
+        if !name.starts_with('-') {
+            let value: Vec<_> = value.split_whitespace().map(calculated).collect();
+            found.push((name.to_owned(), value.join(" ")));
+        }
+        rest = after.trim_start();
+    }
+    found
+}
+
+/// Returns the number of `$((A*B))`, and any other text as it is.
+fn calculated(text: &str) -> String {
+    let inner = text
+        .strip_prefix("$((")
+        .and_then(|text| text.strip_suffix("))"));
+    let factors = inner.map(|inner| inner.split('*').map(str::parse::<u64>));
+    match factors.map(|factors| factors.product::<Result<u64, _>>()) {
+        Some(Ok(product)) => product.to_string(),
+        _ => text.to_owned(),
     }
 }
 
@@ -89,18 +154,41 @@ mod tests {
 
     #[test]
     fn settings_counts_and_drops_are_read_and_others_are_named() {
-        let settings = vec![("a.b", "1"), ("c", "")];
-        assert_eq!(
-            Command::parse("sysctl -w a.b=1 c"),
-            Ok(Command::Settings(settings))
-        );
-        let count = Command::parse("sockstat -P tcp | grep -c SYN_RCVD | grep 2");
-        assert_eq!(count, Ok(Command::Count(State::SynReceived, "2")));
-        assert_eq!(
-            Command::parse("tcpdrop -s TIME_WAIT"),
-            Ok(Command::DropTimeWait)
-        );
-        assert_eq!(Command::parse("  "), Ok(Command::Nothing));
+        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        for (text, read) in [
+            (
+                "sysctl -w a.b=1 c",
+                vec![Command::Settings(vec![own("a.b", "1"), own("c", "")])],
+            ),
+            (
+                "#!/bin/bash\n# why\nip tcp_metrics flush all > /dev/null 2>&1\n\n\
+                 sysctl -q a=\"1 2 $((3*4))\" b=5 > /dev/null 2>&1",
+                vec![Command::Settings(vec![own("a", "1 2 12"), own("b", "5")])],
+            ),
+            (
+                "../set_sysctls.py /proc/sys/net/ipv4/tcp_sack=0\nnstat > /dev/null",
+                vec![
+                    Command::Settings(vec![own("net.ipv4.tcp_sack", "0")]),
+                    Command::Forget,
+                ],
+            ),
+            (
+                "nstat -s | grep TcpExtBeyondWindow| grep -q \" 1 \"",
+                vec![Command::Counter("TcpExtBeyondWindow", Some("1"))],
+            ),
+            (
+                "nstat | grep TcpExtOutOfWindowIcmps > /dev/null",
+                vec![Command::Counter("TcpExtOutOfWindowIcmps", None)],
+            ),
+            (
+                "sockstat -P tcp | grep -c SYN_RCVD | grep 2",
+                vec![Command::Count(State::SynReceived, "2")],
+            ),
+            ("tcpdrop -s TIME_WAIT", vec![Command::DropTimeWait]),
+            ("  ", vec![]),
+        ] {
+            assert_eq!(Command::parse(text), Ok(read), "{text}");
+        }
         for (text, named) in [
             ("rm -r x", "the command rm"),
             (

@@ -2,12 +2,12 @@
 //!
 //! The order and padding of options are the host's own and not compared.
 
-use uc_net::{Ecn, Nanos};
+use uc_net::Ecn;
 use uc_tcp::{Options, Segment, flags};
 
 use crate::syntax::{Packet, Tcp};
 use crate::target::Datagram;
-use crate::translate::{Numbers, options, sacked, understood};
+use crate::translate::{Numbers, options, others, sacked};
 use crate::verdict::Stop;
 
 /// The packet that a script expects, and its context.
@@ -15,8 +15,8 @@ pub(crate) struct Against<'a> {
     pub(crate) packet: &'a Packet,
     /// The segment in the packet.
     pub(crate) tcp: &'a Tcp,
-    /// The difference that timestamps may have.
-    pub(crate) tolerance: Nanos,
+    /// The difference that timestamps may have, in their own unit; `None`: any.
+    pub(crate) stamps_apart: Option<u64>,
     /// Whether something on the path edits ECN, which is not compared then.
     pub(crate) is_ecn_edited: bool,
 }
@@ -28,7 +28,6 @@ pub(crate) fn compare(
     seen: &Datagram,
 ) -> Result<(), Stop> {
     let (packet, tcp) = (against.packet, against.tcp);
-    understood(packet, tcp)?;
     let segment = readable(numbers, &seen.segment);
     let mut differs = Vec::new();
     let mut want = |holds: bool, what: String| {
@@ -60,6 +59,10 @@ pub(crate) fn compare(
     if let Some(ack) = tcp.ack {
         want(segment.ack == ack, format!("ack {ack}"));
     }
+    if tcp.urgent.is_some() || seen.urgent.is_some() {
+        let shown = format!("urg {}", tcp.urgent.unwrap_or(0));
+        want(seen.urgent == tcp.urgent, shown);
+    }
     if let Some(window) = tcp.window {
         want(segment.window == window, format!("win {window}"));
     }
@@ -77,13 +80,13 @@ pub(crate) fn compare(
         want(has, format!("{name} {value}"));
     }
     if let Some(written) = &tcp.options {
-        let wanted = options(written, 0, 0);
+        let wanted = options(written, 0);
         let stamps = segment.options.timestamps;
         let close = match (wanted.timestamps, stamps) {
             (Some((value, echo)), Some((seen, seen_echo))) => {
-                let apart_ms = value.wrapping_sub(seen) as i32;
-                let allowed_ms = against.tolerance.0 / 1_000_000;
-                u64::from(apart_ms.unsigned_abs()) <= allowed_ms && echo == seen_echo
+                let apart = (value.wrapping_sub(seen) as i32).unsigned_abs();
+                let may = against.stamps_apart;
+                may.is_none_or(|may| u64::from(apart) <= may) && echo == seen_echo
             }
             (wanted, seen) => wanted == seen,
         };
@@ -91,7 +94,12 @@ pub(crate) fn compare(
             timestamps: stamps,
             ..wanted
         } == segment.options;
+        let (wanted_others, seen_others) = (others(tcp), &seen.others);
         want(close && equal, format!("options {}", list(&wanted)));
+        want(
+            wanted_others == *seen_others,
+            format!("options {wanted_others:?}, seen {seen_others:?}"),
+        );
     }
     if differs.is_empty() {
         return Ok(());
@@ -103,12 +111,46 @@ pub(crate) fn compare(
     )))
 }
 
+/// Joins a segment with those before it, as packetdrill does: the sequence number and CWR are the
+/// first's, all else is the last's.
+///
+/// # Errors
+/// [`Stop::Differs`] if the two belong not together: other flags, numbers, windows or options, or
+/// segments of several sizes. `left` are the bytes that the script's line still lacks.
+pub(crate) fn join(
+    whole: &Datagram,
+    last_bytes: u16,
+    next: &Datagram,
+    left: u32,
+) -> Result<Datagram, Stop> {
+    let (before, segment) = (&whole.segment, &next.segment);
+    let loose = flags::FIN | flags::PSH | flags::CWR;
+    let end = before.seq.wrapping_add(u32::from(before.payload_bytes));
+    let bytes = segment.payload_bytes;
+    let fits = before.flags | loose == segment.flags | loose
+        && (end, before.ack, before.window) == (segment.seq, segment.ack, segment.window)
+        && before.options.timestamps.is_some() == segment.options.timestamps.is_some()
+        && (whole.hops, whole.class, before.ecn) == (next.hops, next.class, segment.ecn)
+        && (u32::from(bytes) >= left || bytes == last_bytes);
+    if !fits {
+        let why = "the segments that make up the line's bytes differ in more than their numbers";
+        return Err(Stop::Differs(why.to_owned()));
+    }
+    let mut joined = next.clone();
+    joined.segment.seq = before.seq;
+    joined.segment.payload_bytes = before.payload_bytes.saturating_add(bytes);
+    joined.segment.flags = segment.flags & !flags::CWR | before.flags & flags::CWR;
+    Ok(joined)
+}
+
 /// Returns a segment of the host with a script's numbers.
 fn readable(numbers: &Numbers, wire: &Segment) -> Segment {
     let mut segment = *wire;
-    segment.seq = numbers.ours(wire.seq);
+    let is_syn = wire.has(flags::SYN);
+    let theirs = numbers.theirs(is_syn);
+    segment.seq = wire.seq.wrapping_sub(numbers.ours(is_syn));
     segment.ack = if wire.has(flags::ACK) {
-        numbers.theirs(wire.ack)
+        wire.ack.wrapping_sub(theirs)
     } else {
         0
     };
@@ -116,7 +158,7 @@ fn readable(numbers: &Numbers, wire: &Segment) -> Segment {
         *value = numbers.stamp(*value);
     }
     let blocks: Vec<_> = wire.options.sack.as_slice().to_vec();
-    segment.options.sack = sacked(&blocks, numbers.theirs(0));
+    segment.options.sack = sacked(&blocks, 0u32.wrapping_sub(theirs));
     segment
 }
 

@@ -11,6 +11,8 @@ mod command;
 mod compare;
 mod constants;
 mod cursor;
+mod kernel_call;
+mod memory;
 mod parse;
 mod run;
 pub mod sim;
@@ -21,7 +23,8 @@ mod translate;
 mod verdict;
 
 pub use command::{Command, State};
-pub use parse::parse;
+pub use kernel_call::{Argument, KernelCall, Memory};
+pub use parse::{parse, parse_with};
 pub use run::run;
 pub use syntax::{Error, Script};
 pub use tally::Tally;

@@ -8,6 +8,23 @@ use uc_net::Nanos;
 use crate::cursor::Cursor;
 use crate::syntax::{Act, Error, Event, Flag, Moment, Script, When};
 
+/// Reads a script; each word that `defines` names is replaced by its value.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_with(text: &str, defines: &[(String, String)]) -> Result<Script, Error> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut replaced = String::new();
+    for part in text.split_inclusive(|c| !is_word(c)) {
+        let (word, end) = part.split_at(part.trim_end_matches(|c| !is_word(c)).len());
+        let found = defines.iter().find(|(name, _)| name == word);
+        replaced.push_str(found.map_or(word, |(_, value)| value));
+        replaced.push_str(end);
+    }
+    parse(&replaced)
+}
+
 /// Reads a script.
 ///
 /// # Errors
@@ -131,7 +148,9 @@ fn moment(cursor: &mut Cursor<'_>) -> Result<Moment, Error> {
 
 fn act(cursor: &mut Cursor<'_>) -> Result<Act, Error> {
     if cursor.take("`") {
-        return Ok(Act::Command(cursor.take_until("`")?.trim().to_owned()));
+        // A line that ends in a backslash goes on in the next.
+        let command = cursor.take_until("`")?.replace("\\\n", " ");
+        return Ok(Act::Command(command.trim().to_owned()));
     }
     if cursor.take("%{") {
         let code = cursor.take_until("}%")?.replace("\\\n", " ");

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use uc_net::Nanos;
-use uc_tcp::flags;
 
 use crate::assert;
 use crate::calls::{number, translate};
-use crate::compare::{Against, compare, show};
+use crate::compare::{Against, compare, join, show};
 use crate::constants::{constant, errno_name};
+use crate::kernel_call::Argument;
+use crate::memory;
 use crate::syntax::{Act, Call, Content, Event, Expression, Moment, Packet, Script, When};
 use crate::target::{Answer, Target};
 use crate::translate::Numbers;
@@ -56,9 +57,36 @@ pub fn run(script: &Script, target: &mut dyn Target) -> Verdict {
     }
 }
 
+/// Returns whether a flag at the head of a script concerns only packetdrill's own program, or this
+/// reader.
+fn is_own(flag: &str) -> bool {
+    matches!(
+        flag,
+        "tolerance_usecs"
+            | "tolerance_percent"
+            | "tcp_ts_tick_usecs"
+            | "tcp_ts_ecr_scaled"
+            | "strict_segments"
+            | "send_omit_free"
+            | "non_fatal"
+            | "debug"
+            | "verbose"
+            | "speed"
+            | "code_command"
+            | "code_format"
+            | "code_sockopt"
+    )
+}
+
+/// Returns whether a script expects a call to fail.
+fn fails(call: &Call) -> bool {
+    number(&call.result) == Ok(-1)
+}
+
 /// A blocking call under way.
 struct Waiting<'a> {
     call: &'a Call,
+    begun: Nanos,
     /// When it must return.
     due: Nanos,
 }
@@ -71,6 +99,13 @@ struct Run<'a> {
     /// The target's newest file descriptor, whose connection assertions are about.
     newest: Option<i64>,
     tolerance: Nanos,
+    permille: u64,
+    /// The unit of timestamps; `None`: their values are not compared.
+    stamp_tick: Option<Nanos>,
+    /// Whether a line matches one segment only.
+    is_strict: bool,
+    /// The variables of the script's code.
+    variables: HashMap<String, i64>,
     /// The time of the last event, as written.
     base: Nanos,
     waiting: Option<Waiting<'a>>,
@@ -79,14 +114,32 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn begin(&mut self, script: &'a Script) -> Result<(), Stop> {
         for flag in &script.flags {
-            if flag.name == "tolerance_usecs" {
-                let micros = flag.value.parse();
-                let micros = micros.map_err(|_| Stop::Differs("expected microseconds".into()))?;
-                self.tolerance = Nanos::from_micros(micros);
+            let wants_number = || Stop::Differs(format!("--{} needs a number", flag.name));
+            let number = || flag.value.parse::<u64>().map_err(|_| wants_number());
+            match flag.name.as_str() {
+                "tolerance_usecs" => self.tolerance = Nanos::from_micros(number()?),
+                "tolerance_percent" => {
+                    let percent: f64 = flag.value.parse().map_err(|_| wants_number())?;
+                    self.permille = (percent * 10.0) as u64;
+                }
+                "tcp_ts_tick_usecs" => {
+                    let tick = Nanos::from_micros(number()?);
+                    self.stamp_tick = (tick > Nanos::ZERO).then_some(tick);
+                }
+                "strict_segments" => self.is_strict = true,
+                _ => {}
             }
         }
         self.tolerance = self.tolerance.max(self.target.least_tolerance());
-        self.target.begin(&script.flags)
+        // What only says how packetdrill's own program works is no affair of the target.
+        let others = script.flags.iter().filter(|flag| !is_own(&flag.name));
+        let others: Vec<_> = others.cloned().collect();
+        self.target.begin(&others)
+    }
+
+    /// Returns the tolerance of an event that comes `apart` after the one before.
+    fn tolerance(&self, apart: Nanos) -> Nanos {
+        self.tolerance.max(Nanos(apart.0 * self.permille / 1000))
     }
 
     fn event(&mut self, event: &'a Event) -> Result<(), Stop> {
@@ -98,19 +151,13 @@ impl<'a> Run<'a> {
         let (earliest, latest) = match event.when {
             When::Any => (Nanos::ZERO, base + PATIENCE),
             When::At(moment) => (at(moment), at(moment)),
-    permille: u64,
-    /// The unit of timestamps; `None`: their values are not compared.
-    stamp_tick: Option<Nanos>,
-    /// Whether a line matches one segment only.
-    is_strict: bool,
-    /// The variables of the script's code.
-    variables: HashMap<String, i64>,
             When::Between(from, to) => (at(from), at(to)),
             When::Blocking(from, _) => (at(from), at(from)),
         };
         self.base = earliest.max(base);
+        let tolerance = self.tolerance(earliest.since(base));
         if let Act::Sends(packet) = &event.act {
-            let seen_at = self.sends(packet, earliest, latest)?;
+            let seen_at = self.sends(packet, earliest, latest, tolerance)?;
             if event.when == When::Any {
                 self.base = seen_at;
             }
@@ -138,27 +185,46 @@ impl<'a> Run<'a> {
         self.finish_waiting_if_due()
     }
 
-    /// Waits for a packet and compares it; returns when it was sent.
-    fn sends(&mut self, packet: &Packet, earliest: Nanos, latest: Nanos) -> Result<Nanos, Stop> {
+    /// Waits for a packet and compares it; returns when it was sent. Several segments that follow each
+    /// other count as one, up to the bytes of the packet.
+    fn sends(
+        &mut self,
+        packet: &Packet,
+        earliest: Nanos,
+        latest: Nanos,
+        tolerance: Nanos,
+    ) -> Result<Nanos, Stop> {
         let Content::Tcp(tcp) = &packet.content else {
             return Err(Stop::Lacks("packets of the host other than TCP".to_owned()));
         };
-        crate::translate::understood(packet, tcp)?;
-        let until = latest + self.tolerance;
-        let Some((at, seen)) = self.target.next_sent(until) else {
+        crate::translate::understood(packet, tcp, self.target.is_kernel())?;
+        let until = latest + tolerance;
+        let Some((mut at, mut seen)) = self.target.next_sent(until) else {
             return Err(Stop::Differs(format!(
                 "the host sent nothing up to {until}"
             )));
         };
+        let mut last_bytes = seen.segment.payload_bytes;
+        while !self.is_strict && u32::from(seen.segment.payload_bytes) < tcp.range.bytes {
+            let Some((next_at, next)) = self.target.next_sent(until) else {
+                break;
+            };
+            let left = tcp.range.bytes - u32::from(seen.segment.payload_bytes);
+            seen = join(&seen, last_bytes, &next, left)?;
+            (at, last_bytes) = (next_at, next.segment.payload_bytes);
+        }
         self.numbers.learn(tcp, &seen.segment);
+        let stamps = self
+            .stamp_tick
+            .map(|tick| self.tolerance(earliest).0 / tick.0);
         let against = Against {
             packet,
             tcp,
-            tolerance: self.tolerance,
+            stamps_apart: stamps,
             is_ecn_edited: self.target.edits_ecn(),
         };
         compare(&self.numbers, &against, &seen)?;
-        if at + self.tolerance < earliest || at > until {
+        if at + tolerance < earliest || at > until {
             let shown = show(&self.numbers, &seen);
             let why = format!("expected at {earliest}, sent at {at}: {shown}");
             return Err(Stop::Differs(why));
@@ -171,26 +237,32 @@ impl<'a> Run<'a> {
             let report = self.numbers.reported(packet)?;
             return self.target.report(&report);
         };
+        crate::translate::understood(packet, tcp, self.target.is_kernel())?;
         let datagram = self.numbers.arriving(packet, tcp)?;
-        if datagram.segment.has(flags::SYN) {
-            self.numbers.opens();
-        }
         self.target.arrive(&datagram)
     }
 
     fn calls(&mut self, call: &'a Call, due: Option<Nanos>) -> Result<(), Stop> {
         let files = &self.files;
-        let system_call = translate(call, |fd| {
+        let fd = |fd| {
             let known = files.get(&fd).copied();
             known.ok_or_else(|| Stop::Differs(format!("no file descriptor {fd} is open")))
-        })?;
-        if call.name == "connect" {
+        };
+        if memory::connects(call) {
             self.numbers.opens();
         }
-        match (self.target.call(system_call), due) {
+        let answer = match translate(call, fd) {
+            Err(Stop::Lacks(_)) if self.target.is_kernel() => {
+                let kernel_call = memory::lay_out(call, due.is_some(), fd)?;
+                self.target.call_kernel(kernel_call)
+            }
+            system_call => self.target.call(system_call?, due.is_some()),
+        };
+        match (answer, due) {
             (Some(answer), _) => self.answered(call, &answer),
             (None, Some(due)) if self.waiting.is_none() => {
-                self.waiting = Some(Waiting { call, due });
+                let begun = self.base;
+                self.waiting = Some(Waiting { call, begun, due });
                 Ok(())
             }
             (None, _) => Err(Stop::Differs(format!("{} blocks", call.name))),
@@ -218,7 +290,8 @@ impl<'a> Run<'a> {
         let (name, due) = (&waiting.call.name, waiting.due);
         match self.target.completed() {
             Some((at, answer)) => {
-                if at + self.tolerance < due || at > due + self.tolerance {
+                let tolerance = self.tolerance(due.since(waiting.begun));
+                if at + tolerance < due || at > due + tolerance {
                     let why = format!("expected {name} to return at {due}, not at {at}");
                     return Err(Stop::Differs(why));
                 }
@@ -230,10 +303,22 @@ impl<'a> Run<'a> {
 
     /// Compares what a call returned with what the script expects.
     fn answered(&mut self, call: &Call, answer: &Answer) -> Result<(), Stop> {
-        if matches!(call.name.as_str(), "socket" | "accept") && answer.result >= 0 {
-            self.newest = Some(answer.result);
+        let makes_file = matches!(call.name.as_str(), "socket" | "accept" | "epoll_create");
+        if makes_file && answer.result >= 0 {
+            if call.name != "epoll_create" {
+                self.newest = Some(answer.result);
+            }
             self.files.insert(number(&call.result)?, answer.result);
             return Ok(());
+        }
+        if let (Some(Expression::List(ends)), [Argument::Memory(made)]) =
+            (call.arguments.first(), answer.after.as_slice())
+        {
+            // The ends of a pipe.
+            for (end, bytes) in ends.iter().zip(made.bytes.chunks_exact(4)) {
+                let made = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                self.files.insert(number(end)?, made.into());
+            }
         }
         let name = &call.name;
         let error = call.errno.as_deref();
@@ -242,7 +327,8 @@ impl<'a> Run<'a> {
             constant(error).ok_or_else(lacks)
         });
         let wanted = wanted.transpose()?.unwrap_or(0);
-        if answer.errno != wanted {
+        // A script may leave the error open: `= -1` alone.
+        if answer.errno != wanted && (error.is_some() || answer.result >= 0 || !fails(call)) {
             let (seen, wanted) = (errno_name(answer.errno), error.unwrap_or("no error"));
             return Err(Stop::Differs(format!(
                 "expected {wanted} from {name}, seen {seen}"
@@ -251,6 +337,9 @@ impl<'a> Run<'a> {
         if call.result != Expression::Any && answer.result != number(&call.result)? {
             let result = answer.result;
             return Err(Stop::Differs(format!("{name} returned {result}")));
+        }
+        if answer.errno == 0 && !answer.after.is_empty() {
+            return memory::compare(call, &answer.after);
         }
         if call.name == "getsockopt" && answer.errno == 0 {
             let wanted = number(&call.arguments[3])?;

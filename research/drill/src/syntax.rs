@@ -40,6 +40,25 @@ pub struct Script {
     pub events: Vec<Event>,
 }
 
+impl Script {
+    /// Replaces each command that names a shell file, such as `./defaults.sh`, by what `read` finds in
+    /// it. A file that it does not find stays named.
+    pub fn include(&mut self, read: impl Fn(&str) -> Option<String>) {
+        for event in &mut self.events {
+            let Act::Command(command) = &mut event.act else {
+                continue;
+            };
+            let is_file = |line: &str| line.starts_with('.') && line.ends_with(".sh");
+            let lines = command.lines().map(str::trim);
+            let lines = lines.map(|line| match is_file(line).then(|| read(line)) {
+                Some(Some(text)) => text,
+                _ => line.to_owned(),
+            });
+            *command = lines.collect::<Vec<_>>().join("\n");
+        }
+    }
+}
+
 /// A line such as `--ip_version=ipv4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flag {
@@ -170,8 +189,17 @@ pub enum TcpOption {
     Sack(Vec<(u32, u32)>),
     /// Timestamp and echo.
     Timestamps(u32, u32),
-    /// Any option that `uc_tcp` does not know, by its name: `FO`, `FOEXP`, `md5`.
-    Strange(String),
+    /// Any option that `uc_tcp` does not know.
+    Other(OtherOption),
+}
+
+/// A TCP option that only some targets can carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherOption {
+    /// The option's kind (RFC 9293 §3.1).
+    pub kind: u8,
+    /// The bytes after kind and length.
+    pub bytes: Vec<u8>,
 }
 
 /// An ICMP error as written.
@@ -221,4 +249,39 @@ pub enum Expression {
     Field(String, Box<Expression>),
     /// A function such as `htons(8080)`.
     Function(String, Vec<Expression>),
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, items: &[Expression], between: &str| {
+            for (index, item) in items.iter().enumerate() {
+                let before = if index == 0 { "" } else { between };
+                write!(f, "{before}{item}")?;
+            }
+            Ok(())
+        };
+        match self {
+            Self::Any => f.write_str("..."),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => write!(f, "\"{text}\""),
+            Self::Name(name) => f.write_str(name),
+            Self::Or(parts) => list(f, parts, "|"),
+            Self::List(items) => {
+                f.write_str("[")?;
+                list(f, items, ", ")?;
+                f.write_str("]")
+            }
+            Self::Fields(items) => {
+                f.write_str("{")?;
+                list(f, items, ", ")?;
+                f.write_str("}")
+            }
+            Self::Field(name, value) => write!(f, "{name}={value}"),
+            Self::Function(name, arguments) => {
+                write!(f, "{name}(")?;
+                list(f, arguments, ", ")?;
+                f.write_str(")")
+            }
+        }
+    }
 }

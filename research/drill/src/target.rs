@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use uc_net::Nanos;
 use uc_tcp::Segment;
 
-use crate::syntax::Flag;
+use crate::kernel_call::{Argument, KernelCall};
+use crate::syntax::{Flag, OtherOption};
 use crate::verdict::Stop;
 
 /// A TCP segment with the fields of the IP header that scripts can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// The segment, and the ECN codepoint.
     pub segment: Segment,
@@ -17,6 +18,10 @@ pub struct Datagram {
     pub hops: u8,
     /// Type of service, or the traffic class, without the ECN codepoint: its upper six bits.
     pub class: u8,
+    /// The urgent pointer, if the flag URG is set.
+    pub urgent: Option<u16>,
+    /// Options that `uc_tcp` does not know.
+    pub others: Vec<OtherOption>,
 }
 
 /// An ICMP error that arrives at the host.
@@ -56,8 +61,8 @@ pub enum SocketOption {
 /// A system call with the target's own file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemCall {
-    /// `socket`, of TCP.
-    Socket,
+    /// `socket`, of TCP; true: calls do not block.
+    Socket(bool),
     /// `bind` to the script's local port.
     Bind(i64),
     /// `listen`.
@@ -97,7 +102,7 @@ pub enum SystemCall {
 }
 
 /// What a system call returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The result, −1 after an error.
     pub result: i64,
@@ -105,6 +110,8 @@ pub struct Answer {
     pub errno: i64,
     /// The value that `getsockopt` yields.
     pub value: Option<i64>,
+    /// The arguments of a [`KernelCall`] after it.
+    pub after: Vec<Argument>,
 }
 
 impl Answer {
@@ -114,6 +121,7 @@ impl Answer {
             result,
             errno: 0,
             value: None,
+            after: Vec::new(),
         }
     }
 
@@ -123,6 +131,7 @@ impl Answer {
             result: -1,
             errno,
             value: None,
+            after: Vec::new(),
         }
     }
 
@@ -132,6 +141,7 @@ impl Answer {
             result: 0,
             errno: 0,
             value: Some(value),
+            after: Vec::new(),
         }
     }
 }
@@ -160,6 +170,17 @@ pub trait Target {
         false
     }
 
+    /// Returns whether the target is a kernel, which carries any TCP option and urgent data, and makes
+    /// calls that [`SystemCall`] lacks.
+    fn is_kernel(&self) -> bool {
+        false
+    }
+
+    /// Makes a call that only a kernel makes, as [`Target::call`].
+    fn call_kernel(&mut self, _call: KernelCall) -> Option<Answer> {
+        None
+    }
+
     /// Returns whether `#ifdef SYMBOL` holds.
     fn defines(&self, symbol: &str) -> bool;
 
@@ -183,8 +204,9 @@ pub trait Target {
     /// `Stop::Lacks` for an error that the target does not know.
     fn report(&mut self, report: &Report) -> Result<(), Stop>;
 
-    /// Makes a system call; `None`: it blocks, and `completed` will have its answer.
-    fn call(&mut self, call: SystemCall) -> Option<Answer>;
+    /// Makes a system call; `None`: it blocks, and `completed` will have its answer. `blocks`: the
+    /// script expects that.
+    fn call(&mut self, call: SystemCall, blocks: bool) -> Option<Answer>;
 
     /// Returns when the call that blocked returned, and its answer.
     fn completed(&mut self) -> Option<(Nanos, Answer)>;

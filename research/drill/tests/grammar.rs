@@ -1,7 +1,7 @@
 //! What the reader of scripts accepts and refuses, and where it says that an error is.
 
-use uc_drill::parse;
-use uc_drill::syntax::{Act, Content, Expression, TcpOption, When};
+use uc_drill::syntax::{Act, Content, Expression, OtherOption, TcpOption, When};
+use uc_drill::{parse, parse_with};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::flags;
 
@@ -34,7 +34,11 @@ fn a_segment_keeps_every_field() {
     assert_eq!(options[0], TcpOption::Mss(1460));
     assert_eq!(options[4], TcpOption::Timestamps(100, 0));
     assert_eq!(options[5], TcpOption::Sack(vec![(1, 2), (5, 8)]));
-    assert_eq!(options[7], TcpOption::Strange("FO".to_owned()));
+    let cookie = OtherOption {
+        kind: 34,
+        bytes: vec![0xab, 0xcd],
+    };
+    assert_eq!(options[7], TcpOption::Other(cookie));
 }
 
 #[test]
@@ -57,6 +61,44 @@ fn times_count_from_the_start_or_from_the_event_before() {
     );
     assert!(matches!(single("+0~+1 close(3) = 0").0, When::Between(..)));
     assert!(matches!(single("* > . 1:1(0) ack 1").0, When::Any));
+}
+
+#[test]
+fn syntax_of_other_versions_is_a_feature_that_the_reader_lacks() {
+    for (line, feature) in [
+        ("+0 < SEWA 0:0(0) win 9 <ECN e1b 1 ceb 0>", "Accurate ECN"),
+        ("+0 > .5 1:1(0) ack 1", "Accurate ECN"),
+        ("+0 < S 0:0(0) win 9 <mp_capable key_a>", "Multipath TCP"),
+        ("+0 < addr[caddr0] S 0:0(0) win 9", ""),
+        ("+0 > . 1:1(0) ack 1 <nop,nocheck>", "nocheck"),
+        ("+0 < sctp: INIT[]", "SCTP"),
+        ("+0 < S 0:0(0) win 9 <mssx 3>", ""),
+    ] {
+        let error = parse(line).expect_err(line);
+        let seen = error.lacks.unwrap_or("");
+        assert!(seen.contains(feature), "{line}: {error}");
+        assert_eq!(seen.is_empty(), feature.is_empty(), "{line}: {error}");
+    }
+}
+
+#[test]
+fn defined_words_and_included_files_take_the_place_of_their_names() {
+    let text = "`./defaults.sh`\n+0 < S 0:0(0) win 9 <FO COOKIE>\n`./none.sh`";
+    let cookie = [("COOKIE".to_owned(), "0a0b".to_owned())];
+    let mut script = parse_with(text, &cookie).unwrap_or_else(|error| panic!("{error}"));
+    script.include(|file| (file == "./defaults.sh").then(|| "sysctl a=1".to_owned()));
+    let acts: Vec<_> = script.events.iter().map(|event| &event.act).collect();
+    assert_eq!(acts[0], &Act::Command("sysctl a=1".to_owned()));
+    assert_eq!(acts[2], &Act::Command("./none.sh".to_owned()));
+    let Act::Arrives(packet) = acts[1] else {
+        panic!("{acts:?}");
+    };
+    let Content::Tcp(tcp) = &packet.content else {
+        panic!("{packet:?}");
+    };
+    let bytes = vec![0x0a, 0x0b];
+    let option = TcpOption::Other(OtherOption { kind: 34, bytes });
+    assert_eq!(tcp.options, Some(vec![option]));
 }
 
 #[test]

@@ -116,6 +116,42 @@ fn a_script_fails_for_each_field_that_differs() {
             "assert",
         ),
         ("blocking_connect", "+0...0.05", "+0...0.02", "connect"),
+        (
+            "segments_of_one_line",
+            "0.0 socket",
+            "--strict_segments\n0.0 socket",
+            "4000 bytes",
+        ),
+        (
+            "segments_of_one_line",
+            "1:4001(4000)",
+            "1:3501(3500)",
+            "3500 bytes",
+        ),
+        (
+            "numbers_after_a_syn",
+            "ack 999001",
+            "ack 999002",
+            "ack 999002",
+        ),
+        (
+            "numbers_after_a_syn",
+            "<sack 1001:2001>",
+            "<sack 1002:2001>",
+            "sack 1002",
+        ),
+        (
+            "read_after_shutdown",
+            "SHUT_RDWR) = 0",
+            "SHUT_WR) = 0",
+            "read blocks",
+        ),
+        (
+            "active_open",
+            "assert tcpi_state == TCP_CLOSE_WAIT",
+            "n = 2; n += 1; assert 1 < n * 2 <= tcpi_state & 0, n",
+            "seen 1 and 6 and 0",
+        ),
     ] {
         match changed(name, from, to) {
             Verdict::Failed { why: seen, .. } => {
@@ -140,12 +176,18 @@ fn a_script_is_skipped_for_each_feature_that_the_host_lacks() {
         ("0.0 socket", "0.0 `true`\n+0 socket", "the command true"),
         ("SOCK_STREAM", "SOCK_DGRAM", "SOCK_DGRAM"),
         (
+            "SOCK_STREAM",
+            "SOCK_STREAM|0x10",
+            "sockets of type SOCK_STREAM|16",
+        ),
+        ("SO_REUSEADDR", "77", "the socket option 77"),
+        (
             "mss 1000,",
             "mss 1000,sack 1:2 3:4 5:6 7:8 9:10,",
             "a fifth SACK block",
         ),
         ("+0 write(4", "+0 < udp (9)\n+0 write(4", "UDP datagrams"),
-        ("+0 write(4", "+0 %{ print(1) }%\n+0 write(4", "the Python"),
+        ("+0 write(4", "+0 %{ import os }%\n+0 write(4", "the Python"),
     ] {
         match changed("passive_open", from, to) {
             Verdict::Skipped { reason: seen } => assert!(seen.contains(reason), "{to}: {seen}"),

@@ -10,9 +10,11 @@
 mod calls;
 mod commands;
 mod frames;
+mod kernel_call;
 mod wires;
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
@@ -22,17 +24,22 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use uc_core::Law;
 use uc_core::law::Trait;
 use uc_drill::target::{Answer, Datagram, Report, SystemCall, TcpInfo};
-use uc_drill::{Stop, Target, syntax};
+use uc_drill::{Argument, KernelCall, Stop, Target, syntax};
 use uc_net::Nanos;
 
 use crate::error::LabError;
 use crate::tap::FRAME_BYTES_MAX;
 use calls::Sockets;
-use frames::{GUEST_PORT, PEER_PORT, Version};
+use commands::Left;
+use frames::{Ends, GUEST_PORT, PEER_PORT, VIRTIO_HEADER_BYTES};
 use wires::Wires;
 
 /// Least tolerance of times: a busy machine wakes a process up that late.
 const TOLERANCE: Nanos = Nanos::from_millis(60);
+/// Longest wait for a call that a script does not expect to block.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest payload of one segment unless a script gives `--mss`: what an MTU of 1500 bytes holds.
+const SEGMENT_BYTES: u16 = 1460;
 
 /// A call that blocks in a thread of its own.
 struct Waiting {
@@ -45,7 +52,10 @@ struct Waiting {
 pub struct Kernel {
     wires: Wires,
     sockets: Sockets,
-    version: Version,
+    ends: Ends,
+    /// Longest payload of a segment that arrives; longer ones are super-segments.
+    segment_bytes: u16,
+    left: Left,
     /// The ports of the connection opened last: the guest's and the peer's.
     ports: (u16, u16),
     /// Whether `connect` was called, and its SYN has not come yet.
@@ -66,7 +76,9 @@ impl Kernel {
         Ok(Kernel {
             sockets: Sockets::new(wires.guest.clone()),
             wires,
-            version: Version::V4,
+            ends: Ends::new(false),
+            segment_bytes: SEGMENT_BYTES,
+            left: Left::default(),
             ports: (GUEST_PORT, PEER_PORT),
             is_connecting: false,
             start: Instant::now(),
@@ -79,16 +91,48 @@ impl Kernel {
         Nanos(self.start.elapsed().as_nanos() as u64)
     }
 
+    /// Makes a call in a thread of its own, and waits for its answer unless the script expects that the
+    /// call `blocks`.
+    fn wait_for(
+        &mut self,
+        make: impl FnOnce() -> Answer + Send + 'static,
+        blocks: bool,
+    ) -> Option<Answer> {
+        let (sender, answer) = channel();
+        let made = thread::Builder::new()
+            .name("uc-drill".into())
+            .spawn(move || {
+                let answer = make();
+                // The script may have ended.
+                let _ = sender.send((Instant::now(), answer));
+            });
+        let thread = match made {
+            Ok(thread) => thread,
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
+                return Some(Answer::fails(errno.into()));
+            }
+        };
+        let patience = if blocks { Duration::ZERO } else { PATIENCE };
+        if let Ok((_, answer)) = answer.recv_timeout(patience) {
+            return Some(answer);
+        }
+        self.waiting = Some(Waiting { thread, answer });
+        None
+    }
+
     /// Reads what the guest has sent.
     fn pump(&mut self) {
         let mut buffer = vec![0; FRAME_BYTES_MAX];
         while let Ok(Some(length)) = self.wires.tap.read(&mut buffer) {
-            let Some((datagram, ports)) = frames::decode(&buffer[..length]) else {
+            let frame = buffer[..length].get(VIRTIO_HEADER_BYTES..);
+            let Some((datagram, ports)) = frame.and_then(frames::decode) else {
                 continue;
             };
             if self.is_connecting && frames::is_syn(&datagram) && ports != self.ports {
                 self.is_connecting = false;
                 self.ports = ports;
+                self.sent.clear();
             }
             if ports == self.ports {
                 self.sent.push_back((self.now(), datagram));
@@ -117,19 +161,34 @@ impl Kernel {
     }
 }
 
+/// Reads the address in a flag.
+fn address(flag: &syntax::Flag, value: &str) -> Result<IpAddr, Stop> {
+    let why = || Stop::Differs(format!("--{} needs an address, not `{value}`", flag.name));
+    value.parse().map_err(|_| why())
+}
+
 impl Target for Kernel {
     fn begin(&mut self, flags: &[syntax::Flag]) -> Result<(), Stop> {
         let mut mtu_bytes = None;
         for flag in flags {
             match (flag.name.as_str(), flag.value.as_str()) {
-                ("tolerance_usecs", _) => {}
-                ("ip_version", "ipv4") => self.version = Version::V4,
-                ("ip_version", "ipv6") => self.version = Version::V6,
+                ("ip_version", "ipv4") => self.ends = Ends::new(false),
+                ("ip_version", "ipv6") => self.ends = Ends::new(true),
+                ("local_ip", value) => self.ends.guest = address(flag, value)?,
+                ("remote_ip", value) => self.ends.peer = address(flag, value)?,
+                ("gateway_ip" | "netmask_ip", _) => {}
                 ("mtu", value) => mtu_bytes = value.parse().ok(),
+                ("mss", value) => {
+                    self.segment_bytes = value.parse().unwrap_or(self.segment_bytes);
+                }
                 (name, value) => return Err(Stop::Lacks(format!("the flag --{name}={value}"))),
             }
         }
-        self.wires.connect(self.version, mtu_bytes)?;
+        if self.ends.guest.is_ipv6() != self.ends.peer.is_ipv6() {
+            let why = "--local_ip and --remote_ip are of two versions of IP";
+            return Err(Stop::Differs(why.to_owned()));
+        }
+        self.wires.connect(self.ends, mtu_bytes)?;
         self.start = Instant::now();
         Ok(())
     }
@@ -163,7 +222,7 @@ impl Target for Kernel {
 
     fn arrive(&mut self, datagram: &Datagram) -> Result<(), Stop> {
         self.pump();
-        let frame = frames::encode(datagram, self.version, self.ports);
+        let frame = frames::encode(datagram, self.ends, self.ports, self.segment_bytes);
         match self.wires.tap.write(&frame) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Stop::Differs("the tap had no room for a frame".to_owned())),
@@ -175,35 +234,42 @@ impl Target for Kernel {
         Err(Stop::Lacks("ICMP errors for a kernel".to_owned()))
     }
 
-    fn call(&mut self, call: SystemCall) -> Option<Answer> {
+    fn call(&mut self, call: SystemCall, blocks: bool) -> Option<Answer> {
         self.pump();
-        if let SystemCall::Connect(_) = call {
-            self.is_connecting = true;
+        match call {
+            SystemCall::Connect(_) => self.is_connecting = true,
+            // A new listener's connections come from another port of the peer. What old ones still
+            // send is nobody's.
+            SystemCall::Listen(_) => {
+                let last = if self.ports.0 == GUEST_PORT {
+                    self.ports.1
+                } else {
+                    PEER_PORT
+                };
+                self.ports = (GUEST_PORT, last + 1);
+                self.sent.clear();
+            }
+            _ => {}
         }
-        let version = self.version;
+        let ends = self.ends;
         if !self.sockets.may_block(call) {
-            return Some(self.sockets.make(call, version));
+            return Some(self.sockets.make(call, ends));
         }
-        let (sender, receiver) = channel();
         let sockets = self.sockets.clone();
-        let made = thread::Builder::new()
-            .name("uc-drill".into())
-            .spawn(move || {
-                let answer = sockets.make(call, version);
-                // The script may have ended.
-                let _ = sender.send((Instant::now(), answer));
-            });
-        match made {
-            Ok(thread) => {
-                let answer = receiver;
-                self.waiting = Some(Waiting { thread, answer });
-            }
-            Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
-                return Some(Answer::fails(errno.into()));
-            }
-        }
-        None
+        self.wait_for(move || sockets.make(call, ends), blocks)
+    }
+
+    fn is_kernel(&self) -> bool {
+        true
+    }
+
+    fn call_kernel(&mut self, call: KernelCall) -> Option<Answer> {
+        self.pump();
+        self.is_connecting |= call.arguments.contains(&Argument::Peer);
+        let peer = SocketAddr::new(self.ends.peer, GUEST_PORT);
+        let blocks = call.blocks;
+        let sockets = self.sockets.clone();
+        self.wait_for(move || kernel_call::make(&sockets, call, peer), blocks)
     }
 
     fn completed(&mut self) -> Option<(Nanos, Answer)> {
@@ -214,7 +280,9 @@ impl Target for Kernel {
     }
 
     fn command(&mut self, command: &str) -> Result<(), Stop> {
-        commands::run(&self.wires.guest, command)
+        commands::run(&self.wires.guest, command, &mut self.left)?;
+        self.sockets.congestion_control = self.left.congestion_control.clone();
+        Ok(())
     }
 
     fn info(&mut self, fd: i64) -> Option<TcpInfo> {

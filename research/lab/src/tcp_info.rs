@@ -146,6 +146,44 @@ impl TcpInfo {
         Ok(info)
     }
 
+    /// Returns the fields by the kernel's names without `tcpi_`, for programs that name them.
+    pub fn named(&self) -> [(&'static str, u64); 32] {
+        [
+            ("state", self.state.into()),
+            ("ca_state", self.ca_state.into()),
+            ("retransmits", self.retransmits.into()),
+            ("probes", self.probes.into()),
+            ("backoff", self.backoff.into()),
+            ("options", self.options.into()),
+            ("snd_wscale", self.snd_wscale().into()),
+            ("rcv_wscale", self.rcv_wscale().into()),
+            ("rto", self.rto_us.into()),
+            ("snd_mss", self.snd_mss.into()),
+            ("rcv_mss", self.rcv_mss.into()),
+            ("unacked", self.unacked.into()),
+            ("sacked", self.sacked.into()),
+            ("lost", self.lost.into()),
+            ("retrans", self.retrans.into()),
+            ("last_data_recv", self.last_data_recv_ms.into()),
+            ("pmtu", self.pmtu.into()),
+            ("rtt", self.rtt_us.into()),
+            ("rttvar", self.rttvar_us.into()),
+            ("snd_ssthresh", self.snd_ssthresh.into()),
+            ("snd_cwnd", self.snd_cwnd.into()),
+            ("advmss", self.advmss.into()),
+            ("reordering", self.reordering.into()),
+            ("total_retrans", self.total_retrans.into()),
+            ("bytes_acked", self.bytes_acked),
+            ("bytes_received", self.bytes_received),
+            ("min_rtt", self.min_rtt_us.into()),
+            ("busy_time", self.busy_us),
+            ("rwnd_limited", self.rwnd_limited_us),
+            ("sndbuf_limited", self.sndbuf_limited_us),
+            ("delivered", self.delivered.into()),
+            ("reord_seen", self.reord_seen.into()),
+        ]
+    }
+
     /// Returns which of timestamps, SACK and window scaling both ends use.
     pub fn agreed(&self) -> [bool; 3] {
         [TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK, TCPI_OPT_WSCALE].map(|bit| self.options & bit != 0)

@@ -4,7 +4,7 @@ use uc_net::Ecn;
 use uc_tcp::flags;
 
 use crate::cursor::Cursor;
-use crate::syntax::{Content, Error, Icmp, Packet, Range, Tcp, TcpOption};
+use crate::syntax::{Content, Error, Icmp, OtherOption, Packet, Range, Tcp, TcpOption};
 
 /// The letters of header flags.
 const LETTERS: [(char, u8); 8] = [
@@ -249,12 +249,24 @@ fn option(cursor: &mut Cursor<'_>) -> Result<TcpOption, Error> {
             cursor.expect("ecr")?;
             TcpOption::Timestamps(value, cursor.number()?)
         }
-        name @ ("FO" | "FOEXP" | "md5") => {
-            cursor.take_while(|c| c.is_ascii_alphanumeric());
-            TcpOption::Strange(name.to_owned())
-        }
+        "FO" => other(FAST_OPEN, &[], cursor)?,
+        "FOEXP" => other(EXPERIMENT, &FAST_OPEN_MAGIC, cursor)?,
+        "md5" => other(MD5, &[], cursor)?,
         _ => return Err(cursor.error("a TCP option")),
     })
+}
+
+/// Takes the bytes of an option, in hexadecimal digits; `first` come before them.
+fn other(kind: u8, first: &[u8], cursor: &mut Cursor<'_>) -> Result<TcpOption, Error> {
+    let digits = cursor.clone().take_while(|c| c.is_ascii_hexdigit());
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
+    let bytes = bytes.filter(|_| digits.len().is_multiple_of(2));
+    let bytes = bytes.ok_or_else(|| cursor.error("pairs of hexadecimal digits"))?;
+    cursor.take_while(|c| c.is_ascii_hexdigit());
+    let bytes = [first, &bytes].concat();
+    Ok(TcpOption::Other(OtherOption { kind, bytes }))
 }
 
 fn icmp(cursor: &mut Cursor<'_>) -> Result<Icmp, Error> {

@@ -13,7 +13,10 @@ impl Host {
     /// Makes a call; `None`: it blocks. `again` is set if it has blocked before.
     pub(crate) fn attempt(&mut self, call: SystemCall, again: bool) -> Option<Answer> {
         Some(match call {
-            SystemCall::Socket => Answer::returns(self.sockets.open(Socket::new(Role::Fresh))),
+            SystemCall::Socket(is_nonblocking) => Answer::returns(self.sockets.open(Socket {
+                is_nonblocking,
+                ..Socket::new(Role::Fresh)
+            })),
             SystemCall::Bind(fd) => self.on(fd, |socket| {
                 socket.is_bound = true;
                 0
@@ -150,12 +153,12 @@ impl Host {
             }
             return Some(Answer::returns(i64::from(readable)));
         }
-        match end.connection.stage() {
-            Stage::SynSent
-            | Stage::SynReceived
         if self.sockets.get(fd)?.is_read_to_end {
             return Some(Answer::returns(0));
         }
+        match end.connection.stage() {
+            Stage::SynSent
+            | Stage::SynReceived
             | Stage::Established
             | Stage::FinWait1
             | Stage::FinWait2 => self.wait(fd, "EAGAIN"),

@@ -9,17 +9,24 @@ use crate::verdict::Stop;
 impl Host {
     /// Runs a command of a script.
     pub(crate) fn run_command(&mut self, command: &str) -> Result<(), Stop> {
-        match Command::parse(command)? {
-            Command::Nothing => Ok(()),
+        Command::parse(command)?
+            .into_iter()
+            .try_for_each(|command| self.run_one(command))
+    }
+
+    fn run_one(&mut self, command: Command<'_>) -> Result<(), Stop> {
+        match command {
             Command::Settings(settings) => settings
                 .into_iter()
-                .try_for_each(|(name, value)| self.settings.take_sysctl(name, value)),
+                .try_for_each(|(name, value)| self.settings.take_sysctl(&name, &value)),
             Command::Count(state, wanted) => state.check(wanted, self.count(state)),
             Command::DropTimeWait => {
                 self.ends
                     .retain(|_, end| end.connection.stage() != Stage::TimeWait);
                 Ok(())
             }
+            Command::Forget => Ok(()),
+            Command::Counter(name, _) => Err(Stop::Lacks(format!("the counter {name}"))),
         }
     }
 

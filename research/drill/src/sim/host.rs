@@ -94,6 +94,8 @@ impl Host {
             segment,
             hops,
             class,
+            urgent: None,
+            others: Vec::new(),
         };
         self.sent.push_back((self.now, datagram));
     }
@@ -244,7 +246,7 @@ impl Target for Host {
         Ok(())
     }
 
-    fn call(&mut self, call: SystemCall) -> Option<Answer> {
+    fn call(&mut self, call: SystemCall, _blocks: bool) -> Option<Answer> {
         let answer = self.attempt(call, false);
         if answer.is_none() {
             self.waiting = Some(call);
@@ -262,24 +264,18 @@ impl Target for Host {
 
     fn info(&mut self, fd: i64) -> Option<TcpInfo> {
         let socket = self.sockets.get(fd)?;
+        let state = |name| TcpInfo::from([("state", known(name))]);
         Some(match socket.role {
-            Role::Fresh => TcpInfo {
-                state: known("TCP_CLOSE"),
-                ..TcpInfo::default()
-            },
-            Role::Listens => TcpInfo {
-                state: known("TCP_LISTEN"),
-                ..TcpInfo::default()
-            },
+            Role::Fresh => state("TCP_CLOSE"),
+            Role::Listens => state("TCP_LISTEN"),
             Role::Connected(id) => {
                 let end = self.ends.get(&id)?;
                 let info = end.connection.info();
                 let segments = |bytes: u32| i64::from(bytes / info.smss_bytes.max(1));
-                TcpInfo {
-                    state: known(state_name(end.connection.stage())),
-                    snd_cwnd: segments(info.cwnd_bytes),
-                    snd_ssthresh: segments(info.ssthresh_bytes),
-                }
+                let mut fields = state(state_name(end.connection.stage()));
+                fields.insert("snd_cwnd", segments(info.cwnd_bytes));
+                fields.insert("snd_ssthresh", segments(info.ssthresh_bytes));
+                fields
             }
         })
     }

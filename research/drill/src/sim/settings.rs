@@ -1,7 +1,7 @@
 //! The settings of a simulated host, and the names that scripts give them.
 
 use uc_net::Nanos;
-use uc_tcp::{Config, Receiving};
+use uc_tcp::{Config, CongestionControl, Receiving};
 
 use crate::syntax::Flag;
 use crate::verdict::Stop;
@@ -50,13 +50,13 @@ impl Settings {
     /// Applies a flag at the head of a script.
     pub(crate) fn take_flag(&mut self, flag: &Flag) -> Result<(), Stop> {
         match (flag.name.as_str(), flag.value.as_str()) {
-            ("tolerance_usecs", _) => {}
             ("ip_version", "ipv4" | "ipv4-mapped-ipv6") => self.is_v6 = false,
             ("ip_version", "ipv6") => self.is_v6 = true,
             ("mtu", value) => {
                 let bytes = value.parse().unwrap_or(0);
                 return self.set_mtu(bytes);
             }
+            ("local_ip" | "remote_ip" | "gateway_ip" | "netmask_ip" | "mss", _) => {}
             ("udp_encapsulation", _) => return Err(Stop::Lacks("TCP over UDP".to_owned())),
             ("tcp_md5_secret", _) => {
                 return Err(Stop::Lacks("TCP MD5 signatures (RFC 2385)".to_owned()));
@@ -81,12 +81,53 @@ impl Settings {
     /// Applies a setting of Linux, or one of FreeBSD and with it FreeBSD's choices.
     pub(crate) fn take_sysctl(&mut self, name: &str, value: &str) -> Result<(), Stop> {
         let lacks = || Stop::Lacks(format!("the setting {name}={value}"));
+        if let Some(name) = name.strip_prefix("net.ipv4.")
+            && self.take_text(name, value)
+        {
+            return Ok(());
+        }
         let number: u64 = value.parse().map_err(|_| lacks())?;
         let is_known = match name.strip_prefix("net.ipv4.") {
             Some(name) => self.take_linux(name, number),
             None => self.take_freebsd(name, number)?,
         };
         is_known.then_some(()).ok_or_else(lacks)
+    }
+
+    /// Applies a setting of Linux whose value is no number, or is what the host does anyway; returns
+    /// whether the host has it.
+    fn take_text(&mut self, name: &str, value: &str) -> bool {
+        let config = &mut self.config;
+        match (name, value) {
+            ("tcp_congestion_control", "cubic") => {
+                config.congestion_control = CongestionControl::Cubic;
+            }
+            ("tcp_congestion_control", "reno") => {
+                config.congestion_control = CongestionControl::NewReno;
+            }
+            ("tcp_rmem", sizes) => {
+                let sizes: Vec<u64> = sizes.split(' ').flat_map(str::parse).collect();
+                let &[_, initial, largest] = sizes.as_slice() else {
+                    return false;
+                };
+                config.receive_buffer_bytes = initial.min(1 << 30) as u32;
+                let fits = |scale: &u8| 65_535 << scale >= largest;
+                config.wscale = config.wscale.map(|_| (0..14).find(fits).unwrap_or(14));
+            }
+            // Sizes of buffers that take all, and numbers of tries that no script of a host that
+            // lacks them counts.
+            ("tcp_wmem" | "tcp_syn_retries" | "tcp_synack_retries", _) => {}
+            ("tcp_frto", "2") | ("tcp_fack", "0") | ("tcp_reordering", "3") => {}
+            ("tcp_slow_start_after_idle", "0") => {}
+            ("tcp_early_retrans", "4" | "3") | ("tcp_recovery", "1") => {}
+            ("tcp_tso_win_divisor", "3") | ("tcp_syncookies", "1") => {}
+            ("tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio", _) => {}
+            ("tcp_notsent_lowat", "4294967295") => {}
+            // Without the option in a packet nobody uses TCP Fast Open or Accurate ECN.
+            ("tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option", _) => {}
+            _ => return false,
+        }
+        true
     }
 
     /// Applies a setting of Linux; returns whether the host has it.

@@ -14,7 +14,7 @@ use nix::sys::socket::{
 };
 use uc_drill::target::{Answer, SocketOption, SystemCall, TcpInfo};
 
-use super::frames::{GUEST_PORT, Version};
+use super::frames::{Ends, GUEST_PORT};
 use crate::netns::Namespace;
 use crate::tcp_info;
 
@@ -27,6 +27,8 @@ fn errno(error: io::Error) -> nix::Error {
 pub(super) struct Sockets {
     namespace: Namespace,
     open: Arc<Mutex<BTreeMap<i64, Arc<OwnedFd>>>>,
+    /// The congestion control of new sockets, if not the kernel's own.
+    pub(super) congestion_control: Option<String>,
 }
 
 impl Sockets {
@@ -34,6 +36,7 @@ impl Sockets {
         Sockets {
             namespace,
             open: Arc::default(),
+            congestion_control: None,
         }
     }
 
@@ -42,7 +45,7 @@ impl Sockets {
         open.get(&fd).cloned().ok_or(nix::Error::EBADF)
     }
 
-    fn add(&self, socket: OwnedFd) -> i64 {
+    pub(super) fn add(&self, socket: OwnedFd) -> i64 {
         let fd = i64::from(socket.as_raw_fd());
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(fd, Arc::new(socket));
@@ -63,8 +66,9 @@ impl Sockets {
         if OFlag::from_bits_truncate(flags).contains(OFlag::O_NONBLOCK) {
             return false;
         }
-        // An unconnected socket is "writable", and its connect waits.
-        if let SystemCall::Connect(_) = call {
+        // An unconnected socket is "writable", and its connect waits; so is one with less room than the
+        // call needs.
+        if let SystemCall::Connect(_) | SystemCall::Send { .. } = call {
             return true;
         }
         let mut fds = [PollFd::new(socket.as_fd(), event)];
@@ -72,19 +76,21 @@ impl Sockets {
     }
 
     /// Makes a call.
-    pub(super) fn make(&self, call: SystemCall, version: Version) -> Answer {
-        match self.attempt(call, version) {
+    pub(super) fn make(&self, call: SystemCall, ends: Ends) -> Answer {
+        match self.attempt(call, ends) {
             Ok(answer) => answer,
             Err(errno) => Answer::fails(errno as i64),
         }
     }
 
-    fn attempt(&self, call: SystemCall, version: Version) -> nix::Result<Answer> {
+    fn attempt(&self, call: SystemCall, ends: Ends) -> nix::Result<Answer> {
         let done = Answer::returns(0);
         Ok(match call {
-            SystemCall::Socket => Answer::returns(self.socket(version)?),
+            SystemCall::Socket(is_nonblocking) => {
+                Answer::returns(self.socket(is_nonblocking, ends)?)
+            }
             SystemCall::Bind(fd) => {
-                let any = SocketAddr::new(version.addresses().0, GUEST_PORT);
+                let any = SocketAddr::new(ends.guest, GUEST_PORT);
                 bind(self.get(fd)?.as_raw_fd(), &SockaddrStorage::from(any))?;
                 done
             }
@@ -98,7 +104,7 @@ impl Sockets {
                 Answer::returns(self.add(stream.into()))
             }
             SystemCall::Connect(fd) => {
-                let peer = SocketAddr::new(version.addresses().1, GUEST_PORT);
+                let peer = SocketAddr::new(ends.peer, GUEST_PORT);
                 connect(self.get(fd)?.as_raw_fd(), &SockaddrStorage::from(peer))?;
                 done
             }
@@ -132,7 +138,7 @@ impl Sockets {
                 done
             }
             SystemCall::SetOption(fd, option, value) => {
-                self.set_option(fd, option, value as i32, version)?;
+                self.set_option(fd, option, value as i32, ends)?;
                 done
             }
             SystemCall::GetOption(fd, option) => Answer::yields(self.option(fd, option)?),
@@ -149,26 +155,27 @@ impl Sockets {
         })
     }
 
-    fn socket(&self, version: Version) -> nix::Result<i64> {
-        let family = match version {
-            Version::V4 => AddressFamily::Inet,
-            Version::V6 => AddressFamily::Inet6,
+    fn socket(&self, is_nonblocking: bool, ends: Ends) -> nix::Result<i64> {
+        let family = if ends.is_v6() {
+            AddressFamily::Inet6
+        } else {
+            AddressFamily::Inet
         };
+        let mut flags = SockFlag::SOCK_CLOEXEC;
+        flags.set(SockFlag::SOCK_NONBLOCK, is_nonblocking);
         let made = self
             .namespace
-            .enter(|| socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None));
-        Ok(self.add(made.map_err(|_| nix::Error::EAGAIN)??))
+            .enter(|| socket(family, SockType::Stream, flags, None));
+        let made = made.map_err(|_| nix::Error::EAGAIN)??;
+        if let Some(name) = &self.congestion_control {
+            setsockopt(&made, sockopt::TcpCongestion, &name.into())?;
+        }
+        Ok(self.add(made))
     }
 
-    fn set_option(
-        &self,
-        fd: i64,
-        option: SocketOption,
-        value: i32,
-        version: Version,
-    ) -> nix::Result<()> {
+    fn set_option(&self, fd: i64, option: SocketOption, value: i32, ends: Ends) -> nix::Result<()> {
         let socket = self.get(fd)?;
-        match (option, version) {
+        match (option, ends.is_v6()) {
             (SocketOption::ReuseAddress, _) => {
                 setsockopt(&socket, sockopt::ReuseAddr, &(value != 0))
             }
@@ -179,10 +186,10 @@ impl Sockets {
             (SocketOption::MaxSegment, _) => {
                 setsockopt(&socket, sockopt::TcpMaxSeg, &(value as u32))
             }
-            (SocketOption::Hops, Version::V4) => setsockopt(&socket, sockopt::Ipv4Ttl, &value),
-            (SocketOption::Hops, Version::V6) => setsockopt(&socket, sockopt::Ipv6Ttl, &value),
-            (SocketOption::Class, Version::V4) => setsockopt(&socket, sockopt::Ipv4Tos, &value),
-            (SocketOption::Class, Version::V6) => setsockopt(&socket, sockopt::Ipv6TClass, &value),
+            (SocketOption::Hops, false) => setsockopt(&socket, sockopt::Ipv4Ttl, &value),
+            (SocketOption::Hops, true) => setsockopt(&socket, sockopt::Ipv6Ttl, &value),
+            (SocketOption::Class, false) => setsockopt(&socket, sockopt::Ipv4Tos, &value),
+            (SocketOption::Class, true) => setsockopt(&socket, sockopt::Ipv6TClass, &value),
             (SocketOption::SetupLimit | SocketOption::Error, _) => Err(nix::Error::ENOPROTOOPT),
         }
     }
@@ -205,11 +212,8 @@ impl Sockets {
     pub(super) fn info(&self, fd: i64) -> Option<TcpInfo> {
         let socket = self.get(fd).ok()?;
         let info = tcp_info::TcpInfo::read(socket.as_fd()).ok()?;
-        Some(TcpInfo {
-            state: info.state.into(),
-            snd_cwnd: info.snd_cwnd.into(),
-            snd_ssthresh: info.snd_ssthresh.into(),
-        })
+        let fields = info.named().into_iter();
+        Some(fields.map(|(name, value)| (name, value as i64)).collect())
     }
 
     /// Ends every connection with a reset, and with it every call that blocks.

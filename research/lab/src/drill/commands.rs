@@ -1,23 +1,77 @@
 //! What the shell commands of scripts do on a kernel.
 
+use std::collections::BTreeMap;
+
 use uc_drill::{Command, State, Stop};
 
 use crate::netns::Namespace;
 
-/// Runs a command inside the guest's namespace.
-pub(super) fn run(guest: &Namespace, command: &str) -> Result<(), Stop> {
-    match Command::parse(command)? {
-        Command::Nothing => Ok(()),
-        Command::Settings(settings) => settings
-            .into_iter()
-            .try_for_each(|(name, value)| set(guest, name, value)),
-        Command::Count(state, wanted) => state.check(wanted, count(guest, state)?),
-        Command::DropTimeWait => Err(Stop::Lacks("the command tcpdrop".to_owned())),
+/// What commands leave for the calls and commands after them.
+#[derive(Default)]
+pub(super) struct Left {
+    /// The congestion control that only single sockets may have.
+    pub(super) congestion_control: Option<String>,
+    /// The kernel's counters at the last `nstat`.
+    counters: BTreeMap<String, u64>,
+}
+
+/// Runs commands inside the guest's namespace. As in a shell, a setting that this kernel lacks or
+/// refuses counts only if the last command has it.
+pub(super) fn run(guest: &Namespace, commands: &str, left: &mut Left) -> Result<(), Stop> {
+    let commands = Command::parse(commands)?;
+    let last = commands.len().saturating_sub(1);
+    for (index, command) in commands.into_iter().enumerate() {
+        match command {
+            Command::Settings(settings) => {
+                for (name, value) in settings {
+                    let done = set(guest, &name, &value, left);
+                    if index == last {
+                        done?;
+                    }
+                }
+            }
+            Command::Count(state, wanted) => state.check(wanted, count(guest, state)?)?,
+            Command::DropTimeWait => return Err(Stop::Lacks("the command tcpdrop".to_owned())),
+            Command::Forget => left.counters = counters(guest)?,
+            Command::Counter(name, wanted) => {
+                let now = counters(guest)?;
+                let of = |counters: &BTreeMap<_, _>| counters.get(name).copied().unwrap_or(0);
+                let risen = of(&now) - of(&left.counters);
+                left.counters = now;
+                if wanted.map_or(risen == 0, |wanted| risen.to_string() != wanted) {
+                    let wanted = wanted.unwrap_or("1 or more");
+                    let why =
+                        format!("expected counter {name} to rise by {wanted}, not by {risen}");
+                    return Err(Stop::Differs(why));
+                }
+            }
+        }
     }
+    Ok(())
+}
+
+/// Returns the kernel's counters, as `nstat` names them.
+fn counters(guest: &Namespace) -> Result<BTreeMap<String, u64>, Stop> {
+    let read = guest.enter(|| {
+        ["netstat", "snmp"].map(|file| {
+            std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default()
+        })
+    });
+    let tables = read.map_err(|error| Stop::Lacks(error.to_string()))?;
+    let lines: Vec<_> = tables.iter().flat_map(|table| table.lines()).collect();
+    let mut counters = BTreeMap::new();
+    for pair in lines.chunks_exact(2) {
+        let names = pair[0].split_whitespace();
+        let group = pair[0].split(':').next().unwrap_or("");
+        for (name, value) in names.zip(pair[1].split_whitespace()).skip(1) {
+            counters.insert(format!("{group}{name}"), value.parse().unwrap_or(0));
+        }
+    }
+    Ok(counters)
 }
 
 /// Applies a setting of Linux, or of FreeBSD if Linux has its like.
-fn set(guest: &Namespace, name: &str, value: &str) -> Result<(), Stop> {
+fn set(guest: &Namespace, name: &str, value: &str, left: &mut Left) -> Result<(), Stop> {
     let lacks = || Stop::Lacks(format!("the setting {name}={value}"));
     let linux: &[&str] = match (name, value) {
         ("net.inet.tcp.rfc1323", _) => &["net.ipv4.tcp_timestamps", "net.ipv4.tcp_window_scaling"],
@@ -37,8 +91,19 @@ fn set(guest: &Namespace, name: &str, value: &str) -> Result<(), Stop> {
         (name, _) if name.starts_with("net.ipv") => &[name],
         _ => return Err(lacks()),
     };
-    let settings: Vec<_> = linux.iter().map(|name| (*name, value.to_owned())).collect();
-    guest.set_sysctls(&settings).map_err(|_| lacks())
+    for name in linux {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        let written = guest.enter(|| std::fs::write(path, value));
+        match written.map_err(|error| Stop::Lacks(error.to_string()))? {
+            Ok(()) => {}
+            // Only the first namespace may make it the default of all.
+            Err(_) if name.ends_with(".tcp_congestion_control") => {
+                left.congestion_control = Some(value.to_owned());
+            }
+            Err(_) => return Err(lacks()),
+        }
+    }
+    Ok(())
 }
 
 /// Returns how many sockets are in a state, by Linux's number of it.

@@ -4,40 +4,58 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{
     IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, NetSlice, PacketBuilder,
-    SlicedPacket, TcpHeader, TcpOptionElement, TransportSlice,
+    SlicedPacket, TcpHeader, TransportSlice,
 };
+use uc_drill::syntax::OtherOption;
 use uc_drill::target::Datagram;
 use uc_net::Ecn;
-use uc_tcp::{Options, SackBlocks, Segment, flags};
+use uc_tcp::{Options, Segment, flags};
 
 /// The guest's address on Ethernet, and the script's.
 pub(super) const GUEST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The port that a guest binds, and the port that its peer connects to.
 pub(super) const GUEST_PORT: u16 = 8080;
-/// The port from which the peer connects.
+/// The first port from which the peer connects.
 pub(super) const PEER_PORT: u16 = 45_000;
+/// Length of the virtio header before each frame of the tap.
+pub(super) const VIRTIO_HEADER_BYTES: usize = 10;
+/// Where the checksum is in the header of TCP.
+const CHECKSUM_AT: usize = 16;
+/// Space for options in the header of TCP, and their kinds.
+const OPTION_BYTES_MAX: usize = 40;
+const PADDING_MAX: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
 
-/// The version of IP between script and guest.
+/// The addresses of the guest and of the script, of one version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
-    V4,
-    V6,
+pub(super) struct Ends {
+    pub(super) guest: IpAddr,
+    pub(super) peer: IpAddr,
 }
 
-impl Version {
-    /// Returns the guest's address and the peer's, of the ranges for documentation.
-    pub(super) fn addresses(self) -> (IpAddr, IpAddr) {
-        match self {
-            Version::V4 => (
-                Ipv4Addr::new(192, 0, 2, 1).into(),
-                Ipv4Addr::new(192, 0, 2, 2).into(),
-            ),
-            Version::V6 => (
-                Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
-                Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2).into(),
-            ),
+impl Ends {
+    /// Returns packetdrill's own addresses: cookies of TCP Fast Open depend on them.
+    pub(super) fn new(is_v6: bool) -> Ends {
+        let v6 = |second, third| Ipv6Addr::new(0xfd3d, second, third, 0, 0, 0, 0, 1).into();
+        if is_v6 {
+            return Ends {
+                guest: v6(0x0a0b, 0x17d6),
+                peer: v6(0xfa7b, 0xd17d),
+            };
         }
+        Ends {
+            guest: Ipv4Addr::new(192, 168, 0, 1).into(),
+            peer: Ipv4Addr::new(192, 0, 2, 1).into(),
+        }
+    }
+
+    pub(super) fn is_v6(self) -> bool {
+        self.guest.is_ipv6()
     }
 }
 
@@ -46,8 +64,15 @@ pub(super) fn is_syn(datagram: &Datagram) -> bool {
     datagram.segment.has(flags::SYN) && !datagram.segment.has(flags::ACK)
 }
 
-/// Makes the frame in which a segment of the peer arrives; `ports` are the guest's and the peer's.
-pub(super) fn encode(datagram: &Datagram, version: Version, ports: (u16, u16)) -> Vec<u8> {
+/// Makes the frame in which a segment of the peer arrives, after a virtio header; `ports` are the
+/// guest's and the peer's. More than `segment_bytes` of payload arrive as one super-segment of segments
+/// of this size.
+pub(super) fn encode(
+    datagram: &Datagram,
+    ends: Ends,
+    ports: (u16, u16),
+    segment_bytes: u16,
+) -> Vec<u8> {
     let segment = &datagram.segment;
     let mut tcp = TcpHeader::new(ports.1, ports.0, segment.seq, segment.window);
     tcp.acknowledgment_number = segment.ack;
@@ -58,17 +83,14 @@ pub(super) fn encode(datagram: &Datagram, version: Version, ports: (u16, u16)) -
     tcp.ack = segment.has(flags::ACK);
     tcp.ece = segment.has(flags::ECE);
     tcp.cwr = segment.has(flags::CWR);
-    let options = elements(&segment.options);
-    // A script's options fit, or its SACK blocks are too many: the last are left out then.
-    let fits = (0..=options.len())
-        .rev()
-        .find(|&count| tcp.set_options(&options[..count]).is_ok());
-    debug_assert!(fits.is_some(), "no options always fit");
+    tcp.urg = datagram.urgent.is_some();
+    tcp.urgent_pointer = datagram.urgent.unwrap_or(0);
+    let written = tcp.set_options_raw(&option_bytes(datagram));
+    debug_assert!(written.is_ok(), "40 bytes of options always fit");
     let dscp = IpDscp::try_new(datagram.class >> 2).unwrap_or_default();
     let ecn = IpEcn::try_new(segment.ecn.bits()).unwrap_or_default();
     let builder = PacketBuilder::ethernet2(PEER_MAC, GUEST_MAC);
-    let (guest, peer) = version.addresses();
-    let builder = match (peer, guest) {
+    let builder = match (ends.peer, ends.guest) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let header = Ipv4Header {
                 dscp,
@@ -100,35 +122,73 @@ pub(super) fn encode(datagram: &Datagram, version: Version, ports: (u16, u16)) -
         }
     };
     let payload = vec![0; usize::from(segment.payload_bytes)];
-    let mut bytes = Vec::new();
+    let mut bytes = vec![0; VIRTIO_HEADER_BYTES];
+    let header_bytes = tcp.header_len();
     let written = builder.tcp_header(tcp).write(&mut bytes, &payload);
     debug_assert!(written.is_ok(), "a vector takes every frame");
+    if segment.payload_bytes > segment_bytes {
+        let transport_bytes = header_bytes + payload.len();
+        offload(&mut bytes, ends.is_v6(), transport_bytes, segment_bytes);
+    }
     bytes
 }
 
-fn elements(options: &Options) -> Vec<TcpOptionElement> {
-    let mut elements = Vec::new();
+/// Makes a frame one that hardware would have segmented: the checksum is that of the pseudo header.
+fn offload(bytes: &mut [u8], is_v6: bool, transport_bytes: usize, segment_bytes: u16) {
+    let start = bytes.len() - transport_bytes;
+    let address_bytes = if is_v6 { 32 } else { 8 };
+    let addresses = &bytes[start - address_bytes..start];
+    let words = addresses.chunks_exact(2);
+    let words = words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let mut sum = words.sum::<u32>() + u32::from(IpNumber::TCP.0) + transport_bytes as u32;
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    let field = start + CHECKSUM_AT;
+    bytes[field..field + 2].copy_from_slice(&(sum as u16).to_be_bytes());
+    // struct virtio_net_hdr of linux/virtio_net.h
+    let gso_type = if is_v6 { 4 } else { 1 };
+    let header_end = (start - VIRTIO_HEADER_BYTES) as u16;
+    bytes[..2].copy_from_slice(&[1, gso_type]);
+    bytes[2..4].copy_from_slice(&header_end.to_ne_bytes());
+    bytes[4..6].copy_from_slice(&segment_bytes.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&header_end.to_ne_bytes());
+    bytes[8..10].copy_from_slice(&(CHECKSUM_AT as u16).to_ne_bytes());
+}
+
+/// Returns the options of a segment as bytes. If they are too many, the last are left out.
+fn option_bytes(datagram: &Datagram) -> Vec<u8> {
+    let options = &datagram.segment.options;
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    let mut add = |kind: u8, parts: &[&[u8]]| {
+        let value = parts.concat();
+        all.push([&[kind, value.len() as u8 + 2], value.as_slice()].concat());
+    };
     if options.mss_bytes > 0 {
-        elements.push(TcpOptionElement::MaximumSegmentSize(options.mss_bytes));
+        add(MSS, &[&options.mss_bytes.to_be_bytes()]);
     }
     if options.sack_permitted {
-        elements.push(TcpOptionElement::SelectiveAcknowledgementPermitted);
+        add(SACK_PERMITTED, &[]);
     }
     if let Some((value, echo)) = options.timestamps {
-        elements.push(TcpOptionElement::Timestamp(value, echo));
+        add(TIMESTAMPS, &[&value.to_be_bytes(), &echo.to_be_bytes()]);
     }
     if let Some(scale) = options.wscale {
-        elements.push(TcpOptionElement::WindowScale(scale));
+        add(WINDOW_SCALE, &[&[scale]]);
     }
-    if let [first, rest @ ..] = options.sack.as_slice() {
-        let mut others = [None; 3];
-        others
-            .iter_mut()
-            .zip(rest)
-            .for_each(|(place, block)| *place = Some(*block));
-        elements.push(TcpOptionElement::SelectiveAcknowledgement(*first, others));
+    for other in &datagram.others {
+        add(other.kind, &[&other.bytes]);
     }
-    elements
+    let blocks = options.sack.as_slice().iter();
+    let blocks = blocks.flat_map(|(from, to)| [from.to_be_bytes(), to.to_be_bytes()]);
+    let blocks: Vec<_> = blocks.collect();
+    if !blocks.is_empty() {
+        add(SACK, &[blocks.as_flattened()]);
+    }
+    while all.iter().map(Vec::len).sum::<usize>() > OPTION_BYTES_MAX {
+        all.pop();
+    }
+    all.concat()
 }
 
 /// Reads a frame of the guest: a segment, and the guest's and the peer's port.
@@ -163,6 +223,7 @@ pub(super) fn decode(frame: &[u8]) -> Option<(Datagram, (u16, u16))> {
         (tcp.cwr(), flags::CWR),
     ];
     let set = bits.iter().filter(|(is_set, _)| *is_set);
+    let (options, others) = options(tcp.options());
     let segment = Segment {
         seq: tcp.sequence_number(),
         ack: tcp.acknowledgment_number(),
@@ -170,34 +231,51 @@ pub(super) fn decode(frame: &[u8]) -> Option<(Datagram, (u16, u16))> {
         payload_bytes: tcp.payload().len() as u16,
         flags: set.fold(0, |all, (_, bit)| all | bit),
         ecn: Ecn::from_bits(ecn),
-        options: options(tcp.options_iterator()),
+        options,
     };
     let datagram = Datagram {
         segment,
         hops,
         class,
+        urgent: tcp.urg().then(|| tcp.urgent_pointer()),
+        others,
     };
     Some((datagram, (tcp.source_port(), tcp.destination_port())))
 }
 
-/// Reads the options that scripts can name; others are skipped.
-fn options(elements: etherparse::TcpOptionsIterator<'_>) -> Options {
-    let mut options = Options::default();
-    for element in elements.flatten() {
-        match element {
-            TcpOptionElement::MaximumSegmentSize(bytes) => options.mss_bytes = bytes,
-            TcpOptionElement::WindowScale(scale) => options.wscale = Some(scale),
-            TcpOptionElement::SelectiveAcknowledgementPermitted => options.sack_permitted = true,
-            TcpOptionElement::Timestamp(value, echo) => options.timestamps = Some((value, echo)),
-            TcpOptionElement::SelectiveAcknowledgement(first, rest) => {
-                let mut sack = SackBlocks::default();
-                for (from, to) in std::iter::once(first).chain(rest.into_iter().flatten()) {
-                    sack.push(from, to);
-                }
-                options.sack = sack;
-            }
-            TcpOptionElement::Noop => {}
+/// Reads the options: those that `uc_tcp` knows, and the others.
+fn options(mut bytes: &[u8]) -> (Options, Vec<OtherOption>) {
+    let (mut options, mut others) = (Options::default(), Vec::new());
+    while let [kind, rest @ ..] = bytes {
+        if *kind <= PADDING_MAX {
+            bytes = rest;
+            continue;
         }
+        let length = usize::from(rest.first().copied().unwrap_or(0));
+        let Some((value, after)) = bytes.split_at_checked(length).filter(|_| length >= 2) else {
+            break;
+        };
+        let value = &value[2..];
+        let words = value.chunks_exact(4);
+        let words: Vec<_> = words
+            .map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+            .collect();
+        match (*kind, value, words.as_slice()) {
+            (MSS, &[high, low], _) => options.mss_bytes = u16::from_be_bytes([high, low]),
+            (WINDOW_SCALE, &[scale], _) => options.wscale = Some(scale),
+            (SACK_PERMITTED, [], _) => options.sack_permitted = true,
+            (TIMESTAMPS, _, &[value, echo]) => options.timestamps = Some((value, echo)),
+            (SACK, _, blocks) => {
+                for block in blocks.chunks_exact(2) {
+                    options.sack.push(block[0], block[1]);
+                }
+            }
+            (kind, value, _) => others.push(OtherOption {
+                kind,
+                bytes: value.to_vec(),
+            }),
+        }
+        bytes = after;
     }
-    options
+    (options, others)
 }

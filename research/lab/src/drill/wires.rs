@@ -4,7 +4,7 @@ use uc_core::Law;
 use uc_drill::Stop;
 use uc_experiment::{Parameters, Profile};
 
-use super::frames::{GUEST_MAC, PEER_MAC, Version};
+use super::frames::{Ends, GUEST_MAC, PEER_MAC};
 use crate::error::LabError;
 use crate::netns::Namespace;
 use crate::ports::programs::LivePorts;
@@ -29,7 +29,7 @@ impl Wires {
         let guest = Namespace::new("the guest")?;
         let hosts = Namespace::new("the hosts")?;
         hosts.set_sysctls(&bridge_sysctls())?;
-        let tap = Tap::open(&hosts, "t0")?;
+        let tap = Tap::for_machine(&hosts, "t0", true)?;
         Ok(Wires {
             guest,
             hosts,
@@ -39,21 +39,21 @@ impl Wires {
         })
     }
 
-    /// Wires the guest for a version of IP, and attaches the programs.
-    pub(super) fn connect(&mut self, version: Version, mtu: Option<u32>) -> Result<(), Stop> {
-        let done = self.wire(version, mtu).and_then(|()| self.attach(version));
+    /// Wires the guest with its address, and attaches the programs.
+    pub(super) fn connect(&mut self, ends: Ends, mtu: Option<u32>) -> Result<(), Stop> {
+        let done = self.wire(ends, mtu).and_then(|()| self.attach(ends));
         done.map_err(|error| Stop::Lacks(format!("what the lab could not make: {error}")))
     }
 
-    fn wire(&mut self, version: Version, mtu: Option<u32>) -> Result<(), LabError> {
-        let is_v6 = version == Version::V6;
+    fn wire(&mut self, ends: Ends, mtu: Option<u32>) -> Result<(), LabError> {
+        let is_v6 = ends.is_v6();
         let mut sysctls = vec![("net.ipv4.tcp_no_metrics_save", "1".to_owned())];
         let ipv6 = "net.ipv6.conf.default.disable_ipv6";
         if std::path::Path::new("/proc/sys/net/ipv6").exists() {
             sysctls.push((ipv6, u8::from(!is_v6).to_string()));
         }
         self.guest.set_sysctls(&sysctls)?;
-        let (guest, peer) = version.addresses();
+        let Ends { guest, peer } = ends;
         let (length, nodad) = if is_v6 { (64, " nodad") } else { (24, "") };
         let hosts = self.hosts.path();
         let hosts = hosts.display();
@@ -68,6 +68,7 @@ impl Wires {
                 ),
                 "link set eth0 up".to_owned(),
                 format!("addr add {guest}/{length} dev eth0{nodad}"),
+                format!("route add {peer} dev eth0"),
                 format!("neigh add {peer} lladdr {peer_mac} dev eth0 nud permanent"),
             ],
         )?;
@@ -85,7 +86,7 @@ impl Wires {
         wait_running(&self.hosts)
     }
 
-    fn attach(&mut self, version: Version) -> Result<(), LabError> {
+    fn attach(&mut self, ends: Ends) -> Result<(), LabError> {
         let Some(law) = self.law else {
             return Ok(());
         };
@@ -103,7 +104,7 @@ impl Wires {
                     ifname: "p0",
                     ifindex,
                     node: "the guest",
-                    address: version.addresses().0,
+                    address: ends.guest,
                     law,
                     parameters: Parameters::default(),
                     profile: Profile::Linux,
