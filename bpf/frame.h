@@ -151,7 +151,8 @@ static __always_inline __u32 uc_jumbo_bytes(struct __sk_buff *skb, __u32 at, __u
 	__u32 left_bytes = skb->len - at;
 	struct uc_jumbo jumbo;
 
-	if (!skb->gso_size || left_bytes <= 0xffff || uc_read(skb, at, &jumbo, sizeof(jumbo)))
+	if (!skb->gso_size || left_bytes <= 0xffff ||
+	    bpf_skb_load_bytes(skb, at, &jumbo, sizeof(jumbo)))
 		return 0;
 	if (jumbo.next != protocol || jumbo.more_bytes || jumbo.option != UC_JUMBO_OPTION ||
 	    jumbo.option_bytes != sizeof(jumbo.payload_bytes) ||
@@ -167,7 +168,7 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 
 						    __u8 destination[16])
 {
 	struct ipv6hdr ip;
-	__u32 jumbo = 0;
+	__u32 tcp = frame->ip + sizeof(ip);
 
 	frame->ipv6 = 1;
 	if (uc_read(skb, frame->ip, &ip, sizeof(ip)))
@@ -175,9 +176,11 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 
 	if (ip.nexthdr == IPPROTO_FRAGMENT)
 		return UC_FRAGMENT;
 	if (ip.nexthdr == IPPROTO_HOPOPTS && !ip.payload_len) {
-		jumbo = uc_jumbo_bytes(skb, frame->ip + sizeof(ip), protocol);
-		if (jumbo)
+		__u32 jumbo_bytes = uc_jumbo_bytes(skb, tcp, protocol);
+
+		if (jumbo_bytes)
 			ip.nexthdr = protocol;
+		tcp += jumbo_bytes;
 	}
 	if (ip.nexthdr == IPPROTO_HOPOPTS || ip.nexthdr == IPPROTO_ROUTING ||
 	    ip.nexthdr == IPPROTO_DSTOPTS || ip.nexthdr == IPPROTO_AH)
@@ -189,9 +192,9 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 
 	/* the traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second */
 	frame->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
 	frame->dscp = ip.priority << 2 | ip.flow_lbl[0] >> 6;
-	/* 0 or 8 for the verifier, on one path */
-	uc_merge(jumbo, skb->len);
-	frame->tcp = frame->ip + sizeof(ip) + (jumbo & UC_JUMBO_BYTES);
+	/* for the verifier on one path, with or without the jumbo header, and of a byte */
+	uc_merge(tcp, skb->len);
+	frame->tcp = tcp;
 	parsed->end = frame->tcp + bpf_ntohs(ip.payload_len);
 	__builtin_memcpy(source, &ip.saddr, 16);
 	__builtin_memcpy(destination, &ip.daddr, 16);
