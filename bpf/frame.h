@@ -145,8 +145,8 @@ struct uc_jumbo {
 #define UC_JUMBO_BYTES  8
 
 /* Returns the length of the kernel's jumbo header at offset `at`, behind an IPv6 header without a payload
- * length; 0 if it is another header, or the packet needs none. */
-static __always_inline __u32 uc_jumbo_bytes(struct __sk_buff *skb, __u32 at, __u8 protocol)
+ * length; 0 if it is another header, or the packet needs none. A global function, for its stack. */
+__attribute__((noinline)) int uc_jumbo_bytes(struct __sk_buff *skb, __u32 at, __u32 protocol)
 {
 	__u32 left_bytes = skb->len - at;
 	struct uc_jumbo jumbo;
