@@ -81,7 +81,7 @@ enum uc_way {
 
 /* The number of the layout of uc_flow and uc_annex. It changes with each of their fields, and with
  * what one means (base/core/tests/layout.rs). */
-#define UC_FLOW_LAYOUT 1
+#define UC_FLOW_LAYOUT 2
 
 /* Proportional rate reduction (RFC 6937) of profile `linux`. After a timeout, in each profile, the
  * values that are restored if the timeout was spurious: undo.h. */
@@ -207,7 +207,7 @@ struct uc_flow {
 	__u8 guest_window; /* the guest's largest advertised window, coded: acceptable.h */
 	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
 		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
-	struct uc_policy policy; /* the fields from the targets on may store a SYN: reopen.h */
+	struct uc_policy policy; /* the parameters may store a SYN: reopen.h */
 	/* The index of the annex, set by the platform. Without an annex, a SYN may be stored here. */
 	__u32 annex_at;
 };
@@ -231,10 +231,9 @@ struct uc_whole {
 /*
  * Two areas of fixed size for a law's own state: the near room in the flow, and the far room in its
  * annex. A law has one of them, with trait UC_FAR the far room. With trait UC_TIMED the far room
- * begins with the timers of rtt.h. A law from outside the tree defines a struct of its own for its
- * room, with __attribute__((may_alias)), and compares the sizes in a static assertion. Its parameters
- * may use any field of uc_policy that no other parameter of the law uses; the targets only with
- * UC_FAR, since a SYN may be stored there (reopen.h).
+ * begins with the timers of rtt.h. A law from outside the tree defines structs of its own for its
+ * state and its parameters, with __attribute__((may_alias)), and compares the sizes in a static
+ * assertion.
  */
 #define UC_NEAR_BYTES 16
 #define UC_FAR_BYTES  40
@@ -294,6 +293,12 @@ static __always_inline void *uc_near(struct uc_flow *flow)
 static __always_inline void *uc_far(struct uc_annex *annex)
 {
 	return &annex->delay;
+}
+
+/* Returns the parameters of the flow's law, UC_PARAMETERS_BYTES, for laws from outside the tree. */
+static __always_inline const void *uc_parameters(const struct uc_flow *flow)
+{
+	return &flow->policy.parameters;
 }
 
 /* Returns the near room for reading. */

@@ -62,6 +62,34 @@ enum uc_guest_ecn {
 /* ECN is trusted whatever happens: distrust.h tests nothing, and no address is remembered. */
 #define UC_MODE_TRUST_ECN 0x40
 
+/* Parameters of law `dctcp`. */
+struct uc_dctcp_parameters {
+	__u8 gain_shift;              /* g = 2^-gain_shift, 1 to 15; RFC 8257 §4.2: 4 */
+	__u8 initial_alpha_q7;        /* 0 to 128; RFC 8257 §4.2: 128, which is 1 */
+	__u8 beta_q7;                 /* AC/DC's priority, 0 to 128; 128 is 1: plain DCTCP */
+	__u8 minimum_window_segments; /* no mark cuts below it: 2 as Linux, 1 as AC/DC; 0 means 1 */
+};
+
+/* Parameters of law `delay`. */
+struct uc_delay_parameters {
+	__u32 target_us; /* the round-trip time to keep to at a window of 100 segments */
+	__u32 range_us;  /* added to it at a window of one segment; 0: one target for all */
+};
+
+/* What a law may have of parameters; without trait UC_FAR it has the first bytes only, because a SYN
+ * may be stored in the others (reopen.h). */
+#define UC_PARAMETERS_BYTES      12
+#define UC_PARAMETERS_NEAR_BYTES 4
+
+/* The parameters of a policy's law. A law from outside the tree has a struct of its own in `more`. */
+struct uc_parameters {
+	union {
+		struct uc_dctcp_parameters dctcp;
+		struct uc_delay_parameters delay;
+		__u8 more[UC_PARAMETERS_BYTES];
+	};
+};
+
 struct uc_policy {
 	__u8 law;     /* enum uc_law */
 	__u8 profile; /* enum uc_profile */
@@ -71,20 +99,12 @@ struct uc_policy {
 	 */
 	__u8 ecn_syns;
 	__u8 initial_window_segments; /* RFC 6928: 10; RFC 5681: 2 to 4 */
-	/* law `dctcp` only */
-	__u8 gain_shift;              /* g = 2^-gain_shift, 1 to 15; RFC 8257 §4.2: 4 */
-	__u8 initial_alpha_q7;        /* 0 to 128; RFC 8257 §4.2: 128, which is 1 */
-	__u8 beta_q7;                 /* AC/DC's priority, 0 to 128; 128 is 1: plain DCTCP */
-	__u8 minimum_window_segments; /* no mark cuts below it: 2 as Linux, 1 as AC/DC; 0 means 1 */
-	__u8 echo;                    /* enum uc_echo_kind: how the peer echoes marks */
-	/* any law */
-	__u8 guest_ecn;      /* enum uc_guest_ecn */
+	__u8 echo;                    /* enum uc_echo_kind; of laws with trait UC_EXACT */
+	__u8 guest_ecn;               /* enum uc_guest_ecn */
 	__u8 guard_segments; /* drop data ending more than this many segments beyond the furthest
 			      * advertised edge; 0: never */
 	__u8 modes;          /* UC_MODE_* */
-	/* law `delay` only */
-	__u32 target_us;       /* the round-trip time to keep to at a window of 100 segments */
-	__u32 target_range_us; /* added to it at a window of one segment; 0: one target for all */
+	struct uc_parameters parameters;
 };
 
 #define UC_ECN_SYNS_ALWAYS 255
@@ -114,20 +134,21 @@ static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 
 /* Rows as parameter.h has them, of the fields of uc_policy that an operator chooses for a law. */
 #define UC_PARAMETERS_INSIDE(X)                                                                    \
-	X(beta, UC_OF(DCTCP), Q7, beta_q7, 0, 128, 128, UC_NO_WORDS,                               \
+	X(beta, UC_OF(DCTCP), Q7, parameters.dctcp.beta_q7, 0, 128, 128, UC_NO_WORDS,              \
 	  "AC/DC's priority, 0 to 1 in steps of 1/128: a cut takes alpha * (1 - beta/2) of the "   \
 	  "window; 1 is plain DCTCP")                                                              \
-	X(gain, UC_OF(DCTCP), NUMBER, gain_shift, 1, 10, 4, UC_NO_WORDS,                           \
+	X(gain, UC_OF(DCTCP), NUMBER, parameters.dctcp.gain_shift, 1, 10, 4, UC_NO_WORDS,          \
 	  "the gain of the estimate alpha is 1/2^gain; 4 is RFC 8257's 1/16")                      \
-	X(alpha, UC_OF(DCTCP), Q7, initial_alpha_q7, 0, 128, 128, UC_NO_WORDS,                     \
+	X(alpha, UC_OF(DCTCP), Q7, parameters.dctcp.initial_alpha_q7, 0, 128, 128, UC_NO_WORDS,    \
 	  "the estimate alpha that a flow begins with, 0 to 1 in steps of 1/128; RFC 8257: 1")     \
-	X(min_window, UC_OF(DCTCP), SEGMENTS, minimum_window_segments, 1, 255, 2, UC_NO_WORDS,     \
+	X(min_window, UC_OF(DCTCP), SEGMENTS, parameters.dctcp.minimum_window_segments, 1, 255, 2, \
+	  UC_NO_WORDS,                                                                             \
 	  "the window in segments below which no mark cuts; 2 as Linux, 1 for deep incast")        \
 	X(echo, UC_OF(DCTCP), WORD, echo, 0, 1, UC_ECHO_EXACT, UC_ECHOES,                          \
 	  "how the receivers that this port's guest sends to echo marks")                          \
-	X(target, UC_OF(DELAY), US, target_us, 1, UC_U32, UC_NEEDED, UC_NO_WORDS,                  \
+	X(target, UC_OF(DELAY), US, parameters.delay.target_us, 1, UC_U32, UC_NEEDED, UC_NO_WORDS, \
 	  "the round-trip time to keep to: that of an idle path and the queueing delay to accept") \
-	X(target_range, UC_OF(DELAY), US, target_range_us, 0, UC_U32, 0, UC_NO_WORDS,              \
+	X(target_range, UC_OF(DELAY), US, parameters.delay.range_us, 0, UC_U32, 0, UC_NO_WORDS,    \
 	  "how much longer the target of a window of one segment is than that of a window of 100") \
 	X(guest_ecn, UC_OF_ANY, WORD, guest_ecn, 0, 1, UC_GUEST_ECN_PASS, UC_GUEST_ECNS,           \
 	  "what becomes of a guest that negotiates ECN itself")                                    \

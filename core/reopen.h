@@ -12,8 +12,8 @@
  * answers for itself.
  *
  * The SYN is stored in room that the flow does not use (flow.h): a law with trait UC_FAR leaves the
- * near room, a flow that shares its window the far one, and others the targets of the policy and
- * what follows them.
+ * near room, a flow that shares its window the far one, and others the parameters behind the first
+ * UC_PARAMETERS_NEAR_BYTES and the annex's index.
  */
 #ifndef UC_REOPEN_H
 #define UC_REOPEN_H
@@ -37,7 +37,7 @@ struct uc_kept_syn {
 /* Where flows without an annex keep a SYN. */
 #define UC_KEPT_AT                                                                                 \
 	(__builtin_offsetof(struct uc_flow, policy) +                                              \
-	 __builtin_offsetof(struct uc_policy, target_us))
+	 __builtin_offsetof(struct uc_policy, parameters) + UC_PARAMETERS_NEAR_BYTES)
 
 _Static_assert(sizeof(struct uc_kept_syn) <= UC_NEAR_BYTES &&
 		       sizeof(struct uc_kept_syn) <= UC_FAR_BYTES &&

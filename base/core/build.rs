@@ -6,8 +6,11 @@ use uc_words::fnv::fnv1a;
 
 /// What user space writes into maps: policies and rules, and a host's answer to a guest's group; and
 /// the reports that tests send to programs.
-const WRITTEN: [&str; 9] = [
+const WRITTEN: [&str; 12] = [
     "uc_policy",
+    "uc_parameters",
+    "uc_dctcp_parameters",
+    "uc_delay_parameters",
     "uc_hooks",
     "uc_match",
     "uc_rule",
@@ -19,12 +22,15 @@ const WRITTEN: [&str; 9] = [
 ];
 
 /// The structs of a flow and its annex.
-const FLOW: [&str; 10] = [
+const FLOW: [&str; 13] = [
     "uc_flow",
     "uc_reno",
     "uc_prr",
     "uc_dctcp",
     "uc_policy",
+    "uc_parameters",
+    "uc_dctcp_parameters",
+    "uc_delay_parameters",
     "uc_annex",
     "uc_delay",
     "uc_timer",
@@ -66,6 +72,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_type("uc_.*")
         .allowlist_var("UC_.*|uc_shim_table")
         .blocklist_type("uc_given")
+        .opaque_type("uc_parameters")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .prepend_enum_name(false)

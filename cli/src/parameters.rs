@@ -81,7 +81,7 @@ impl ParameterArguments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uc_core::consts;
+    use uc_core::{DctcpParameters, consts};
     use uc_law::{Profile, policy};
 
     fn given(options: &[&str]) -> Result<ParameterArguments, String> {
@@ -109,7 +109,7 @@ mod tests {
             let arguments = given(&["--beta", text]).unwrap();
             let parameters = arguments.parameters(Law::DCTCP).unwrap();
             let policy = policy(Law::DCTCP, Profile::Linux, &parameters);
-            assert_eq!(policy.beta_q7, q7, "{text}");
+            assert_eq!(policy.dctcp().beta_q7, q7, "{text}");
         }
         for text in ["-0.1", "1.01", "NaN", "inf"] {
             let refused = refusal(&[&format!("--beta={text}")], Law::DCTCP);
@@ -130,14 +130,18 @@ mod tests {
             "--guard=2",
         ];
         let parameters = given(&options).unwrap().parameters(Law::DCTCP).unwrap();
+        let usual = Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX);
         let expected = Policy {
-            beta_q7: 32,
-            minimum_window_segments: 1,
             echo: consts::ECHO_CLASSIC as u8,
             guest_ecn: consts::GUEST_ECN_TRANSLATE as u8,
             guard_segments: 2,
-            ..Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX)
-        };
+            ..usual
+        }
+        .with_dctcp(DctcpParameters {
+            beta_q7: 32,
+            minimum_window_segments: 1,
+            ..usual.dctcp()
+        });
         let policy = policy(Law::DCTCP, Profile::Linux, &parameters);
         assert_eq!(policy, expected);
     }

@@ -163,7 +163,7 @@ static __always_inline __u32 uc_coupled_bytes(__u64 bytes)
 static __always_inline __u64 uc_coupled_kept(const struct uc_flow *flow, __u64 ssthresh_bytes,
 					     __u64 share_bytes, __u64 whole_bytes)
 {
-	__u32 floor_segments = uc_max(flow->policy.minimum_window_segments, 2);
+	__u32 floor_segments = uc_max(uc_cut_least(flow), 2);
 
 	if (uc_law_has(flow->policy.law, UC_GROUPED) || !share_bytes)
 		return ssthresh_bytes;

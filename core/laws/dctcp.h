@@ -19,7 +19,7 @@
 
 static __always_inline void uc_dctcp_open(struct uc_flow *flow)
 {
-	__u32 alpha_q7 = uc_min(flow->policy.initial_alpha_q7, 128);
+	__u32 alpha_q7 = uc_min(flow->policy.parameters.dctcp.initial_alpha_q7, 128);
 
 	flow->dctcp.alpha_q30 = alpha_q7 * (UC_ALPHA_ONE_Q30 / 128);
 	flow->dctcp.window_end = flow->snd_una; /* RFC 8257 §3.3: initialised to SND.UNA */
@@ -30,7 +30,7 @@ static __always_inline void uc_dctcp_open(struct uc_flow *flow)
 static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	struct uc_dctcp *dctcp = &flow->dctcp;
-	__u8 shift = flow->policy.gain_shift & 15;
+	__u8 shift = flow->policy.parameters.dctcp.gain_shift & 15;
 	__u32 fraction_q30;
 
 	if (!sample->acked_bytes)
@@ -57,7 +57,7 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
  */
 static __always_inline __u32 uc_dctcp_remains(const struct uc_flow *flow, __u32 window)
 {
-	__u32 beta_q7 = uc_min(flow->policy.beta_q7, UC_BETA_ONE_Q7);
+	__u32 beta_q7 = uc_min(flow->policy.parameters.dctcp.beta_q7, UC_BETA_ONE_Q7);
 	/* α(1 − β/2) = α(256 − β_q7)/256, doubled by its 31 fraction bits: exactly α for β = 1 */
 	__u32 cut_q31 = (__u32)((__u64)flow->dctcp.alpha_q30 * (256 - beta_q7) >> 7);
 
@@ -67,7 +67,7 @@ static __always_inline __u32 uc_dctcp_remains(const struct uc_flow *flow, __u32 
 /* Returns the floor of a cut in segments. */
 static __always_inline __u32 uc_dctcp_least(const struct uc_flow *flow)
 {
-	return uc_max(flow->policy.minimum_window_segments, 1);
+	return uc_max(flow->policy.parameters.dctcp.minimum_window_segments, 1);
 }
 
 /* Returns what `uc explain` tells about a cut: α. */

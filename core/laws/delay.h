@@ -69,8 +69,9 @@ static __always_inline __u32 uc_square_root(__u64 value)
  */
 static __always_inline __u32 uc_delay_target_us(const struct uc_flow *flow)
 {
-	__u32 target_us = uc_min(flow->policy.target_us, UC_RTT_MAX_US);
-	__u32 range_us = uc_min(flow->policy.target_range_us, UC_RTT_MAX_US);
+	const struct uc_delay_parameters *parameters = &flow->policy.parameters.delay;
+	__u32 target_us = uc_min(parameters->target_us, UC_RTT_MAX_US);
+	__u32 range_us = uc_min(parameters->range_us, UC_RTT_MAX_US);
 	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
 	__u32 cwnd = uc_max(flow->reno.cwnd, mss_bytes), root_q16;
 
@@ -86,8 +87,7 @@ static __always_inline __u32 uc_delay_target_us(const struct uc_flow *flow)
 
 static __always_inline __u32 uc_delay_floor_bytes(const struct uc_flow *flow)
 {
-	return uc_max(flow->policy.minimum_window_segments, UC_DELAY_FLOOR_SEGMENTS) *
-	       flow->mss_bytes;
+	return UC_DELAY_FLOOR_SEGMENTS * flow->mss_bytes;
 }
 
 /* Discards what is known of the delay: all timed segments were sent before the last decrease. */

@@ -199,7 +199,8 @@ static void play(struct input input, __u8 law, __u8 profile)
 	take(&input, &place->answer, sizeof(place->answer));
 	place->answer.cwnd_bytes %= UC_CCC_WINDOW_MAX_BYTES + 1;
 	if (!(how & 0x80))
-		shake_hands(&game, how, scales, 48 + (place->policy.target_us & 0xffff) % 9000,
+		shake_hands(&game, how, scales,
+			    48 + (place->policy.parameters.delay.target_us & 0xffff) % 9000,
 			    65535 - scales);
 	while (input.left && steps++ < STEPS) {
 		__u64 pause_ns = take_pause_ns(&input);

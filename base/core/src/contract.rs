@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use zerocopy::{FromBytes, IntoBytes};
+
 use crate::sys;
 
 /// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
@@ -11,6 +13,10 @@ pub type Segment = sys::uc_segment;
 pub type Edit = sys::uc_edit;
 /// The operator's policy for flows of a port.
 pub type Policy = sys::uc_policy;
+/// Parameters of law `dctcp`.
+pub type DctcpParameters = sys::uc_dctcp_parameters;
+/// Parameters of law `delay`.
+pub type DelayParameters = sys::uc_delay_parameters;
 /// All that the host knows of one flow: its state, to which this dereferences, and its annex.
 pub type Flow = sys::uc_whole;
 /// The host's state of a flow, without the annex.
@@ -35,6 +41,42 @@ impl Flow {
     pub fn is_sound(&self) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_is_sound(self) != 0 }
+    }
+}
+
+impl Policy {
+    /// Returns the parameters of law `dctcp`; without meaning if the policy has another law.
+    pub fn dctcp(&self) -> DctcpParameters {
+        self.own()
+    }
+
+    /// Returns the parameters of law `delay`; without meaning if the policy has another law.
+    pub fn delay(&self) -> DelayParameters {
+        self.own()
+    }
+
+    /// Sets the parameters of law `dctcp`, in place of any other law's.
+    #[must_use]
+    pub fn with_dctcp(self, parameters: DctcpParameters) -> Policy {
+        self.with_own(parameters.as_bytes())
+    }
+
+    /// Sets the parameters of law `delay`, in place of any other law's.
+    #[must_use]
+    pub fn with_delay(self, parameters: DelayParameters) -> Policy {
+        self.with_own(parameters.as_bytes())
+    }
+
+    fn own<Own: FromBytes + Default>(&self) -> Own {
+        Own::read_from_prefix(self.parameters.as_bytes())
+            .map(|(own, _)| own)
+            .unwrap_or_default()
+    }
+
+    fn with_own(mut self, own: &[u8]) -> Policy {
+        self.parameters = sys::uc_parameters::default();
+        self.parameters.as_mut_bytes()[..own.len()].copy_from_slice(own);
+        self
     }
 }
 

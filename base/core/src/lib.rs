@@ -24,7 +24,9 @@ pub mod steal;
 mod sys;
 pub mod watch;
 
-pub use contract::{Annex, Edit, Flow, FlowState, Policy, Segment};
+pub use contract::{
+    Annex, DctcpParameters, DelayParameters, Edit, Flow, FlowState, Policy, Segment,
+};
 pub use entry::{Asked, Awaits, COMPILED, Core, LIBRARY, Step};
 pub use law::{Law, LawRow};
 #[cfg(feature = "loaded")]
@@ -70,26 +72,19 @@ pub mod consts {
 
 impl Policy {
     /// A law ([`consts::LAW_ECN`], …) in a profile. Every SYN asks for ECN, a flow begins with ten
-    /// segments, and every parameter has its usual value ([`parameter::parameters`]); law `delay`,
-    /// whose target has none, keeps to a round trip of 1 ms.
+    /// segments, and every parameter of the law has its usual value ([`parameter::parameters`]); law
+    /// `delay`, whose target has none, keeps to a round trip of 1 ms.
     pub fn new(law: u32, profile: u32) -> Policy {
         let mut policy = Policy {
             law: law as u8,
             profile: profile as u8,
             ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
             initial_window_segments: 10,
-            target_us: 1_000,
             ..Policy::default()
         };
-        // the law's own last: laws may share a field
         let law = Law::of(&policy);
-        let (own, others): (Vec<_>, Vec<_>) = parameter::parameters()
-            .iter()
-            .partition(|row| row.is_of(law));
-        for row in others.into_iter().chain(own) {
-            if let Some(usual) = row.usual {
-                row.set(&mut policy, usual);
-            }
+        for row in parameter::parameters().iter().filter(|row| row.is_of(law)) {
+            row.set(&mut policy, row.usual.unwrap_or(1_000));
         }
         policy
     }

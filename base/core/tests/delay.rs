@@ -10,7 +10,7 @@ use crate::swift::{Move, Swift, Target, Verdict, moves, play};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
-use uc_core::{Flow, Policy, Reason, Segment, consts};
+use uc_core::{DelayParameters, Flow, Policy, Reason, Segment, consts};
 
 fn policy(linux: bool, target: Target) -> Policy {
     let profile = if linux {
@@ -18,11 +18,10 @@ fn policy(linux: bool, target: Target) -> Policy {
     } else {
         consts::PROFILE_RFC
     };
-    Policy {
+    Policy::new(consts::LAW_DELAY, profile).with_delay(DelayParameters {
         target_us: target.base_us,
-        target_range_us: target.range_us,
-        ..Policy::new(consts::LAW_DELAY, profile)
-    }
+        range_us: target.range_us,
+    })
 }
 
 const TARGET: Target = Target {

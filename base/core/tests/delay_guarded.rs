@@ -1,15 +1,15 @@
 //! Law `delay` under a guard: a guest does not get rid of samples by sending its data twice.
 
 use crate::guest::{Guest, MSS};
-use uc_core::{Policy, consts};
+use uc_core::{DelayParameters, Policy, consts};
 
 const TARGET_US: u32 = 1_000;
 
 fn policy() -> Policy {
-    Policy {
+    Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX).with_delay(DelayParameters {
         target_us: TARGET_US,
-        ..Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX)
-    }
+        range_us: 0,
+    })
 }
 
 /// Returns the window in segments after ten round trips of five times the target in which the guest

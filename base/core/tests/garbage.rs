@@ -6,7 +6,7 @@ use crate::flows::{Home, for_all};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::prop_assert;
-use uc_core::{Policy, Reason, consts};
+use uc_core::{DctcpParameters, DelayParameters, Policy, Reason, consts};
 
 #[test]
 fn random_segments_under_random_policies_never_trap() {
@@ -34,16 +34,25 @@ fn random_segments_under_random_policies_never_trap() {
                 profile,
                 ecn_syns,
                 initial_window_segments: window,
-                gain_shift: gain,
-                initial_alpha_q7: alpha,
-                beta_q7: beta,
-                minimum_window_segments: minimum,
                 echo,
                 guest_ecn,
                 guard_segments: guard,
                 modes,
+                ..Policy::default()
+            };
+            let dctcp = DctcpParameters {
+                gain_shift: gain,
+                initial_alpha_q7: alpha,
+                beta_q7: beta,
+                minimum_window_segments: minimum,
+            };
+            let delay = DelayParameters {
                 target_us: words[0],
-                target_range_us: words[1],
+                range_us: words[1],
+            };
+            let policy = match u32::from(law) {
+                consts::LAW_DELAY => policy.with_delay(delay),
+                _ => policy.with_dctcp(dctcp),
             };
             let mut home = Home::sharing(policy, share);
             for (segment, now_ns) in segments {

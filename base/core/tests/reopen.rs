@@ -70,7 +70,7 @@ impl Host {
     fn without_kept(&self) -> Flow {
         let mut flow = self.flow;
         flow.bits &= !(consts::FLOW_GUEST_ASKED | consts::FLOW_PEER_ASKED);
-        (flow.policy.target_us, flow.policy.target_range_us) = (0, 0);
+        flow.policy = flow.policy.with_dctcp(flow.policy.dctcp());
         flow.annex_at = 0;
         flow
     }
@@ -414,10 +414,10 @@ fn a_new_connection_is_by_the_policy_of_its_own_time() {
         (consts::LAW_DCTCP, consts::LAW_DELAY),
     ] {
         let mut host = Host::new();
-        host.policy.law = old as u8;
+        host.policy = Policy::new(old, consts::PROFILE_LINUX);
         host.pass(&syn_from_guest(ISS));
         host.pass(&answer_to_guest(IRS, ISS));
-        host.policy.law = new as u8;
+        host.policy = Policy::new(new, consts::PROFILE_LINUX);
         host.pass(&syn_from_guest(iss));
         let (reason, _) = host.pass(&answer_to_guest(50, iss));
         assert_eq!(reason, Reason::TRANSLATED);

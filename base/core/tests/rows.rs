@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use uc_core::law::{Trait, profiles};
 use uc_core::parameter::{Kind, Row, keys, parameters, start_keys, start_settings};
 use uc_core::watch::{self, StartPolicy};
-use uc_core::{Law, Policy, consts};
+use uc_core::{DctcpParameters, Law, Policy, consts};
 
 #[test]
 fn every_key_that_code_names_is_a_row() {
@@ -64,14 +64,15 @@ fn usual_values_are_those_of_the_rfcs_and_the_papers() {
         profile: consts::PROFILE_RFC as u8,
         ecn_syns: 255,
         initial_window_segments: 10,
+        ..Policy::default()
+    };
+    let parameters = DctcpParameters {
         gain_shift: 4,
         initial_alpha_q7: 128,
         beta_q7: 128,
         minimum_window_segments: 2,
-        target_us: 1_000,
-        ..Policy::default()
     };
-    assert_eq!(policy, expected);
+    assert_eq!(policy, expected.with_dctcp(parameters));
     let expected = StartPolicy {
         probes: 10,
         least_segments: 2,

@@ -3,7 +3,7 @@
 
 use crate::guest::{Guest, IRS, MSS};
 use uc_core::coupling::{Answer, Report, consts as ccc};
-use uc_core::{Policy, Segment, consts};
+use uc_core::{DctcpParameters, DelayParameters, Policy, Segment, consts};
 
 const PROFILES: [u32; 2] = [consts::PROFILE_LINUX, consts::PROFILE_RFC];
 const LAWS: [u32; 3] = [consts::LAW_ECN, consts::LAW_DCTCP, consts::LAW_DELAY];
@@ -15,9 +15,14 @@ fn shared(policy: Policy) -> Guest {
 }
 
 fn policy(law: u32, profile: u32) -> Policy {
-    Policy {
+    let policy = Policy::new(law, profile);
+    let parameters = DelayParameters {
         target_us: 50_000,
-        ..Policy::new(law, profile)
+        range_us: 0,
+    };
+    match law {
+        consts::LAW_DELAY => policy.with_delay(parameters),
+        _ => policy,
     }
 }
 
@@ -97,12 +102,13 @@ fn dctcp_reduces_the_share_not_its_whole_segments() {
     for profile in PROFILES {
         // α = 1 keeps a half; α = 1/16 of nine segments or ten nothing less than all, in segments
         for (alpha_q7, kept) in [(128, 0.5), (8, 31.0 / 32.0)] {
+            let dctcp = policy(consts::LAW_DCTCP, profile);
             let mut guest = settled(
-                Policy {
+                dctcp.with_dctcp(DctcpParameters {
                     initial_alpha_q7: alpha_q7,
                     gain_shift: 15,
-                    ..policy(consts::LAW_DCTCP, profile)
-                },
+                    ..dctcp.dctcp()
+                }),
                 19,
             );
             guest.ack_ece(1);

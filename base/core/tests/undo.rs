@@ -161,10 +161,7 @@ fn a_guest_that_probes_and_then_retransmits_has_timed_out_again() {
 
 #[test]
 fn law_delay_takes_its_decrease_back_and_keeps_its_samples() {
-    let policy = Policy {
-        target_us: 1_000,
-        ..Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX)
-    };
+    let policy = Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX);
     let guest = timed_out(Guest::under(policy, true));
     assert_eq!(guest.flow.reno.cwnd, 5 * MSS);
     let mut guest = guest;
@@ -265,7 +262,6 @@ fn no_more_returns_than_a_timeout_took_and_only_with_evidence() {
     for_all(3000, &flows, |(linux, sack, law, guard_segments, steps)| {
         let policy = Policy {
             guard_segments,
-            target_us: 1_000,
             ..Policy::new(
                 [consts::LAW_ECN, consts::LAW_DCTCP, consts::LAW_DELAY][usize::from(law)],
                 if linux {

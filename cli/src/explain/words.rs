@@ -63,7 +63,7 @@ fn agreed(agreed: &Agreed, event: &Event) -> String {
 fn cut(signal: u32, event: &Event, flow: &Flow) -> String {
     let why = Law::of(&flow.policy)
         .why_it_cuts()
-        .replace("{target}", &flow.policy.target_us.to_string())
+        .replace("{target}", &flow.policy.delay().target_us.to_string())
         .replace("{us}", &signal.to_string())
         .replace(
             "{q30}",

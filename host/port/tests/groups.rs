@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use kernel::frame::{PLAIN, frame};
 use kernel::{IFINDEX, context, programs};
 use uc_core::rule::{Match, Rule};
-use uc_core::{Policy, Reason, Segment, consts};
+use uc_core::{DelayParameters, Policy, Reason, Segment, consts};
 use uc_port::{Direction, FlowView, MemberView, PortCoupling, PortPlan, Programs};
 
 /// Maximum number of groups per number in the table, as in bpf/port/groups.h.
@@ -19,6 +19,14 @@ fn couple(programs: &Programs, coupling: PortCoupling) {
         ..Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX).into()
     };
     programs.set_plan(IFINDEX, &plan).unwrap();
+}
+
+/// Returns the policy of law `delay` with a target that no round trip of a test exceeds.
+fn slow() -> Policy {
+    Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX).with_delay(DelayParameters {
+        target_us: 50_000,
+        range_us: 0,
+    })
 }
 
 /// A flow of the guest, by its remote end.
@@ -304,10 +312,7 @@ fn live_flows_of_another_law_share_by_weight_and_existing_flows_get_new_weights(
     let Some(programs) = programs(4096) else {
         return;
     };
-    let policy = Policy {
-        target_us: 50_000,
-        ..Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX)
-    };
+    let policy = slow();
     let weigh = |weight: u8| {
         let coupling = PortCoupling {
             priorities: vec![(5004, weight)],
@@ -349,10 +354,7 @@ fn live_a_rules_share_is_its_flows_weight_and_a_new_plan_changes_it() {
         return;
     };
     // The peer need not negotiate ECN.
-    let policy = Policy {
-        target_us: 50_000,
-        ..Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX)
-    };
+    let policy = slow();
     let weigh = |weight: u8| {
         let preferred = Rule {
             matches: Match {

@@ -44,8 +44,8 @@ impl ExactAlpha {
             return None;
         }
         Some(ExactAlpha {
-            alpha_q30: u32::from(policy.initial_alpha_q7.min(128)) * (ONE_Q30 / 128),
-            gain_shift: policy.gain_shift & 15,
+            alpha_q30: u32::from(policy.dctcp().initial_alpha_q7.min(128)) * (ONE_Q30 / 128),
+            gain_shift: policy.dctcp().gain_shift & 15,
             is_open: false,
             una: 0,
             window_end: 0,
@@ -138,15 +138,16 @@ impl ExactAlpha {
 
 #[cfg(test)]
 mod tests {
-    use uc_core::FlowState;
+    use uc_core::{DctcpParameters, FlowState};
 
     use super::*;
 
     fn open(una: u32) -> (ExactAlpha, Flow) {
-        let policy = Policy {
+        let policy = Policy::new(consts::LAW_DCTCP, consts::PROFILE_RFC);
+        let policy = policy.with_dctcp(DctcpParameters {
             gain_shift: 1,
-            ..Policy::new(consts::LAW_DCTCP, consts::PROFILE_RFC)
-        };
+            ..policy.dctcp()
+        });
         let mut exact = ExactAlpha::of(&policy).expect("law dctcp keeps an estimate");
         let state = FlowState {
             stage: consts::TRANSLATING as u8,

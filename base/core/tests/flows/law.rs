@@ -2,7 +2,7 @@
 
 use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
-use uc_core::{Policy, consts};
+use uc_core::{DctcpParameters, DelayParameters, Policy, consts};
 
 /// The congestion control law of the flow's port, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,25 +40,26 @@ impl Law {
                 minimum_window_segments,
                 classic,
             } => Policy {
-                gain_shift,
-                initial_alpha_q7,
-                beta_q7,
-                minimum_window_segments,
                 echo: if classic {
                     consts::ECHO_CLASSIC as u8
                 } else {
                     consts::ECHO_EXACT as u8
                 },
                 ..Policy::new(consts::LAW_DCTCP, profile)
-            },
+            }
+            .with_dctcp(DctcpParameters {
+                gain_shift,
+                initial_alpha_q7,
+                beta_q7,
+                minimum_window_segments,
+            }),
             Law::Delay {
                 target_us,
                 target_range_us,
-            } => Policy {
+            } => Policy::new(consts::LAW_DELAY, profile).with_delay(DelayParameters {
                 target_us,
-                target_range_us,
-                ..Policy::new(consts::LAW_DELAY, profile)
-            },
+                range_us: target_range_us,
+            }),
             Law::Coupled => Policy::new(consts::LAW_COUPLED, profile),
         }
     }

@@ -312,19 +312,21 @@ fn rules_inherit_the_defaults_that_their_law_uses() {
         .iter()
         .map(|rule| {
             let policy = &rule.policy;
-            let marks = (policy.beta_q7, policy.gain_shift, policy.target_us);
-            (marks, policy.guard_segments, policy.guest_ecn, rule.share)
+            let of_law = match policy.law.into() {
+                consts::LAW_DCTCP => (policy.dctcp().beta_q7, policy.dctcp().gain_shift, 0),
+                _ => (0, 0, policy.delay().target_us),
+            };
+            (of_law, policy.guard_segments, policy.guest_ecn, rule.share)
         })
         .collect();
-    let (dctcp, delay, one_ms) = (64, 9, 1000);
     assert_eq!(
         numbers,
         [
-            ((dctcp, 2, one_ms), 3, 1, 2),
-            ((128, 4, delay), 3, 0, 9),
-            ((128, 4, one_ms), 0, 0, 2),
-            ((128, 4, one_ms), 0, 0, 0),
-            ((dctcp, 4, one_ms), 3, 1, 2),
+            ((64, 2, 0), 3, 1, 2),
+            ((0, 0, 9), 3, 0, 9),
+            ((0, 0, 0), 0, 0, 2),
+            ((0, 0, 0), 0, 0, 0),
+            ((64, 4, 0), 3, 1, 2),
         ]
     );
 }

@@ -118,6 +118,12 @@ static void connect(struct connection *on, __u8 law, __u8 profile)
 		.flags = UC_SYN,
 	};
 	struct uc_segment answer = syn;
+	struct uc_dctcp_parameters dctcp = {
+		.gain_shift = 4,
+		.initial_alpha_q7 = 128,
+		.beta_q7 = 128,
+		.minimum_window_segments = 2,
+	};
 
 	*on = (struct connection){
 		.policy =
@@ -126,14 +132,13 @@ static void connect(struct connection *on, __u8 law, __u8 profile)
 				.profile = profile,
 				.ecn_syns = 2,
 				.initial_window_segments = 10,
-				.gain_shift = 4,
-				.initial_alpha_q7 = 128,
-				.beta_q7 = 128,
-				.minimum_window_segments = 2,
-				.target_us = 500,
 			},
 		.now_ns = 1000000000,
 	};
+	if (law == UC_LAW_DELAY)
+		on->policy.parameters.delay.target_us = 500;
+	else
+		on->policy.parameters.dctcp = dctcp;
 	count_syn(on, &syn);
 	answer.seq = 9000;
 	answer.ack = 1001;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use uc_core::{COMPILED, Core, Law, Policy, Segment, consts, law};
+use uc_core::{COMPILED, Core, DelayParameters, Law, Policy, Segment, consts, law};
 use uc_net::random::Stream;
 
 use crate::games::{MSS, TICK_NS, TICKS};
@@ -51,6 +51,7 @@ impl Network {
         let marks = law.has(law::Trait::WANTS_ECN);
         let base_us = delay_ticks * TICK_NS / 1_000;
         let queue_us = threshold as u64 * TICK_NS / 1_000;
+        let policy = Policy::new(law.number().into(), profile);
         Network {
             seed,
             delay_ticks,
@@ -60,11 +61,14 @@ impl Network {
             delayed_acks: random.below(2) == 0,
             ticks: TICKS,
             core: COMPILED,
-            policy: Policy {
+            policy: if law == Law::DELAY {
                 // a target that rises as the window falls: flows converge to equal shares
-                target_us: (base_us + queue_us / 2) as u32,
-                target_range_us: (8 * queue_us) as u32,
-                ..Policy::new(law.number().into(), profile)
+                policy.with_delay(DelayParameters {
+                    target_us: (base_us + queue_us / 2) as u32,
+                    range_us: (8 * queue_us) as u32,
+                })
+            } else {
+                policy
             },
         }
     }
