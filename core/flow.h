@@ -213,12 +213,22 @@ struct uc_flow {
 };
 
 /*
+ * Two areas of fixed size for a law's own state: the near room in the flow, and the far room in its
+ * annex. A law has one of them, with trait UC_FAR the far room. With trait UC_TIMED the far room
+ * begins with the timers of rtt.h. A law from outside the tree defines structs of its own for its
+ * state and its parameters, with __attribute__((may_alias)). Rows of table.h give their sizes.
+ */
+#define UC_NEAR_BYTES 16
+#define UC_FAR_BYTES  64
+
+/*
  * State of flows for which uc_has_annex() holds. The platform passes it to the core with its flow.
  * With other flows it may pass the flow's own memory: the core then clears the annex only where it
  * writes the whole flow afterwards (uc_begin()).
  */
 struct uc_annex {
 	struct uc_delay delay; /* the far room: of law `delay`, or of any law with UC_FAR */
+	__u8 far_rest[UC_FAR_BYTES - sizeof(struct uc_delay)];
 	struct uc_coupled coupled;
 } __attribute__((may_alias));
 
@@ -228,18 +238,7 @@ struct uc_whole {
 	struct uc_annex annex;
 };
 
-/*
- * Two areas of fixed size for a law's own state: the near room in the flow, and the far room in its
- * annex. A law has one of them, with trait UC_FAR the far room. With trait UC_TIMED the far room
- * begins with the timers of rtt.h. A law from outside the tree defines structs of its own for its
- * state and its parameters, with __attribute__((may_alias)), and compares the sizes in a static
- * assertion.
- */
-#define UC_NEAR_BYTES 16
-#define UC_FAR_BYTES  40
-
 _Static_assert(sizeof(struct uc_dctcp) == UC_NEAR_BYTES, "the size of the near room is fixed");
-_Static_assert(sizeof(struct uc_delay) == UC_FAR_BYTES, "the size of the far room is fixed");
 _Static_assert(sizeof(struct uc_policy) == 20, "the size of a policy is fixed");
 _Static_assert(sizeof(struct uc_segment) == 24,
 	       "the contract with the platforms: size of uc_segment");
@@ -289,7 +288,7 @@ static __always_inline void *uc_near(struct uc_flow *flow)
 	return &flow->dctcp;
 }
 
-/* Returns the far room, UC_FAR_BYTES of zeroes in a new flow. */
+/* Returns the far room, UC_FAR_BYTES; what it holds before the law has opened means nothing. */
 static __always_inline void *uc_far(struct uc_annex *annex)
 {
 	return &annex->delay;

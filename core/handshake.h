@@ -39,10 +39,10 @@ static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *anne
 				     __u8 syns, __u8 asked, __u64 now_ns)
 {
 	__u8 from_guest = syn->direction == UC_FROM_GUEST, offered;
-	struct uc_annex empty = {};
+	struct uc_coupled empty = {};
 	struct uc_flow fresh = {};
 
-	*annex = empty;
+	annex->coupled = empty; /* a law sets its own state when it opens */
 	*flow = fresh;
 	flow->policy = *policy;
 	flow->seen_ns = now_ns;

@@ -216,7 +216,7 @@ int uc_note_port(struct __sk_buff *skb)
 	return uc_write_pending(skb, now);
 }
 
-#define UC_ABOUT_LAW(NAME, name, machine, cut, traits, what, why)                                  \
+#define UC_ABOUT_LAW(NAME, name, machine, cut, traits, state, parameters, what, why)               \
 	{#name, #machine, #cut, what, why, traits, UC_LAW_##NAME},
 const struct uc_about uc_about_port SEC("about") = {
 	.mark = UC_ABOUT_MARK,

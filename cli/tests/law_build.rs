@@ -69,7 +69,7 @@ fn row_that_names_a_part_without_a_definition_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn law_whose_state_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs() {
+fn law_without_room_for_its_state_or_parameters_is_refused_with_the_trait_it_needs() {
     for (from, to, needs) in [
         (
             "| UC_SHALLOW",
@@ -80,6 +80,16 @@ fn law_whose_state_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs(
             "reno, abe,",
             "delay, abe,",
             "law abe: machine delay needs UC_TIMED and UC_BYTES",
+        ),
+        (
+            "UC_SHALLOW, 0, 0,",
+            "UC_SHALLOW, 17, 0,",
+            "law abe: its state may have 16 bytes, with UC_FAR 64",
+        ),
+        (
+            "UC_SHALLOW, 0, 0,",
+            "UC_SHALLOW, 0, 5,",
+            "law abe: its parameters may have 4 bytes, with UC_FAR 12",
         ),
     ] {
         let root = written(|text| text.replace(from, to));

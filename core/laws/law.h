@@ -10,6 +10,16 @@
 #include "delay.h"
 #include "reno.h"
 
+/* A law's own state fits into its room, and its parameters into those of a policy. */
+#define UC_LAW_FITS(NAME, name, machine, cut, traits, state, parameters, ...)                      \
+	_Static_assert((state) <= ((traits)&UC_FAR ? UC_FAR_BYTES : UC_NEAR_BYTES),                \
+		       "law " #name ": its state may have 16 bytes, with UC_FAR 64");              \
+	_Static_assert((parameters) <=                                                             \
+			       ((traits)&UC_FAR ? UC_PARAMETERS_BYTES : UC_PARAMETERS_NEAR_BYTES), \
+		       "law " #name ": its parameters may have 4 bytes, with UC_FAR 12");
+UC_LAWS(UC_LAW_FITS)
+#undef UC_LAW_FITS
+
 /* Starts the law: both ends have agreed, and no data was sent yet. */
 static __always_inline void uc_law_open(struct uc_flow *flow, struct uc_annex *annex)
 {

@@ -67,22 +67,27 @@
 	UC_CUTS_MORE(X)
 
 /*
- * X(NAME, name, machine, cut, traits, what it is, why it cuts)
+ * X(NAME, name, machine, cut, traits, state, parameters, what it is, why it cuts)
+ *
+ * `state` and `parameters` are the sizes in bytes of what the law stores of its own, in the room that
+ * its traits choose, and of its parameters; 0: it has none.
  *
  * The last is what `uc explain` says of a reduction. In it, {target} is the policy's target in
  * microseconds, {us} the cut's signal in microseconds, and {q30} the signal as a fraction of 2^30.
  */
 #define UC_LAWS_INSIDE(X)                                                                          \
-	X(PASS, pass, reno, half, 0, "leaves every flow unmodified", "")                           \
-	X(ECN, ecn, reno, half, UC_WANTS_ECN | UC_NEEDS_ECN, "NewReno that obeys ECN (RFC 3168)",  \
-	  "the receiver echoed a mark")                                                            \
+	X(PASS, pass, reno, half, 0, 0, 0, "leaves every flow unmodified", "")                     \
+	X(ECN, ecn, reno, half, UC_WANTS_ECN | UC_NEEDS_ECN, 0, 0,                                 \
+	  "NewReno that obeys ECN (RFC 3168)", "the receiver echoed a mark")                       \
 	X(DCTCP, dctcp, reno, dctcp, UC_WANTS_ECN | UC_NEEDS_ECN | UC_EXACT | UC_SHALLOW,          \
-	  "DCTCP (RFC 8257)", "the receiver echoed marks; alpha, the marked fraction, was {q30}")  \
-	X(DELAY, delay, delay, half, UC_BYTES | UC_TIMED | UC_FAR,                                 \
+	  sizeof(struct uc_dctcp), sizeof(struct uc_dctcp_parameters), "DCTCP (RFC 8257)",         \
+	  "the receiver echoed marks; alpha, the marked fraction, was {q30}")                      \
+	X(DELAY, delay, delay, half, UC_BYTES | UC_TIMED | UC_FAR, sizeof(struct uc_delay),        \
+	  sizeof(struct uc_delay_parameters),                                                      \
 	  "keeps round trips to a target, after Swift (SIGCOMM 2020)",                             \
 	  "two round trips in a row were longer than the target of {target} us (smoothed: {us} "   \
 	  "us)")                                                                                   \
-	X(COUPLED, coupled, reno, half, UC_WANTS_ECN | UC_GROUPED,                                 \
+	X(COUPLED, coupled, reno, half, UC_WANTS_ECN | UC_GROUPED, 0, 0,                           \
 	  "NewReno whose window is a share of its group's", "the receiver echoed a mark")
 
 #define UC_LAWS(X)                                                                                 \

@@ -25,7 +25,7 @@ pub type FlowState = sys::uc_flow;
 pub type Annex = sys::uc_annex;
 
 impl Flow {
-    /// Returns whether the flow has an annex; that of another is empty.
+    /// Returns whether the flow has an annex.
     pub fn has_annex(&self) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_has_annex(self) != 0 }

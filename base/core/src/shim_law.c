@@ -49,7 +49,7 @@ void uc_shim_set_field(void *field, __u8 size_bytes, __u64 value);
 const struct law_row *uc_shim_laws(__u32 *count)
 {
 	static const struct law_row rows[] = {
-#define ROW(NAME, name, machine, cut, traits, what, why)                                           \
+#define ROW(NAME, name, machine, cut, traits, state, parameters, what, why)                        \
 	{#name, what, why, #machine, #cut, traits, UC_LAW_##NAME},
 		UC_LAWS(ROW)
 #undef ROW
