@@ -9,12 +9,12 @@
 //! | `alias:<text>` | the interface with that alias |
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::fcntl::OFlag;
 
@@ -25,11 +25,16 @@ use crate::links::Link;
 const LIBVIRT: &str = "/run/libvirt/qemu";
 /// Folder in which CNI's library stores the results of its plugins.
 const CNI: &str = "/var/lib/cni/results";
-/// Maximum number of files that are read, and of interfaces with a guest's name, above any host's number
-/// of domains or pods: a parser that an attacker has taken over may name more.
+/// Maximum number of files of a folder, above any host's number of domains or pods: the first by name.
 const FILES_MAX: usize = 16_384;
-/// Maximum time for all files, of which a process parses thousands in a second.
+/// Maximum number of interfaces that a file may name, above any guest's.
+const INTERFACES_MAX: usize = 256;
+/// Time after which no further file is read until the next call; a process parses thousands in a second.
 const READ_MOST: Duration = Duration::from_secs(5);
+/// Time from which the parsing of a file is slow: at the next call it comes after the others.
+const SLOW: Duration = Duration::from_millis(100);
+/// Age, by whole seconds, from which a file's time of change tells it from a later version.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// The folders that are searched.
 #[derive(Clone, Debug)]
@@ -54,46 +59,6 @@ impl Default for Places {
 pub struct Guests(BTreeMap<String, Vec<String>>);
 
 impl Guests {
-    /// Reads the names that libvirt and CNI give now. Missing or unreadable files give none. `parse`
-    /// gets each file, unread: its content is not to be trusted.
-    ///
-    /// # Errors
-    /// `parse` fails, files are left at the time `until`, or more interfaces have names than a host has.
-    /// Then the names that were read are dropped.
-    pub fn read(
-        places: &Places,
-        until: Instant,
-        parse: &dyn Fn(Kind, File) -> io::Result<Option<Named>>,
-    ) -> io::Result<Self> {
-        let (mut guests, mut count) = (Self::default(), 0);
-        let domains = files(&places.libvirt);
-        let domains = domains
-            .into_iter()
-            .filter(|path| path.extension().is_some_and(|extension| extension == "xml"))
-            .map(|path| (Kind::Domain, path));
-        let attachments = files(&places.cni).into_iter();
-        for (kind, path) in domains.chain(attachments.map(|path| (Kind::Attachment, path))) {
-            let Some(file) = opened(&path) else {
-                continue;
-            };
-            if Instant::now() >= until {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            let Some((name, interfaces)) = parse(kind, file)? else {
-                continue;
-            };
-            count += interfaces.len();
-            if count > FILES_MAX {
-                let why = format!("more than {FILES_MAX} interfaces have names");
-                return Err(io::Error::other(why));
-            }
-            for interface in interfaces {
-                guests.0.entry(interface).or_default().push(name.clone());
-            }
-        }
-        Ok(guests)
-    }
-
     /// Returns all names of this interface for a policy, its own first. A bridge gets no guest's
     /// name.
     pub fn names(&self, link: &Link) -> Vec<String> {
@@ -107,12 +72,94 @@ impl Guests {
     }
 }
 
+/// A version of a file: device, inode, length, and time of the last change in seconds and nanoseconds.
+type Version = (u64, u64, u64, i64, i64);
+
+/// What is stored of a file.
+#[derive(Debug, Default)]
+struct Stored {
+    /// The version that was parsed; `None`: it may change unnoticed, or its parsing failed.
+    version: Option<Version>,
+    /// Whether the last parsing failed or was slow.
+    is_slow: bool,
+    named: Option<Named>,
+}
+
+/// The names of guests by file. Only files that have changed are parsed again.
+#[derive(Debug, Default)]
+struct Files(BTreeMap<PathBuf, Stored>);
+
+impl Files {
+    /// Reads the files that are new or have changed, until the given time. Missing or unreadable files
+    /// give no names. `parse` gets each file, unread: its content is not to be trusted. If a file can't be
+    /// parsed now, its last names stay; if it fails or is slow, it comes after the others at the next call.
+    fn refresh(
+        &mut self,
+        places: &Places,
+        until: Instant,
+        parse: &dyn Fn(Kind, File) -> io::Result<Option<Named>>,
+    ) {
+        let is_domain = |path: &Path| path.extension().is_some_and(|ends| ends == "xml");
+        let domains = files(&places.libvirt, is_domain).into_iter();
+        let attachments = files(&places.cni, |_| true).into_iter();
+        let domains = domains.map(|path| (path, Kind::Domain));
+        let now: BTreeMap<PathBuf, Kind> = domains
+            .chain(attachments.map(|path| (path, Kind::Attachment)))
+            .collect();
+        self.0.retain(|path, _| now.contains_key(path));
+        let mut order: Vec<_> = now.into_iter().collect();
+        order.sort_by_key(|(path, _)| self.0.get(path).is_some_and(|stored| stored.is_slow));
+        for (path, kind) in order {
+            let Some((file, version)) = opened(&path) else {
+                self.0.remove(&path);
+                continue;
+            };
+            let stored = self.0.entry(path.clone()).or_default();
+            if stored.version.is_some() && stored.version == version {
+                continue;
+            }
+            if Instant::now() >= until {
+                tracing::warn!(
+                    "guests' names take too long to read; the last ones of the others stay"
+                );
+                return;
+            }
+            let begun = Instant::now();
+            match parse(kind, file) {
+                Ok(named) => {
+                    let few = |named: &Named| named.1.len() <= INTERFACES_MAX;
+                    *stored = Stored {
+                        version,
+                        is_slow: begun.elapsed() >= SLOW,
+                        named: named.filter(few),
+                    };
+                }
+                Err(error) => {
+                    tracing::error!(?path, %error, "a guest's names can't be read; the last ones stay");
+                    (stored.version, stored.is_slow) = (None, true);
+                }
+            }
+        }
+    }
+
+    fn guests(&self) -> Guests {
+        let mut guests = Guests::default();
+        for (name, interfaces) in self.0.values().filter_map(|stored| stored.named.as_ref()) {
+            for interface in interfaces {
+                let names = guests.0.entry(interface.clone()).or_default();
+                names.push(name.clone());
+            }
+        }
+        guests
+    }
+}
+
 /// The names of guests, read again and again.
 #[derive(Debug)]
 pub struct Known {
     places: Places,
     parser: Parser,
-    last: RefCell<Guests>,
+    files: RefCell<Files>,
 }
 
 impl Known {
@@ -121,43 +168,59 @@ impl Known {
         Self {
             places,
             parser: Parser::default(),
-            last: RefCell::default(),
+            files: RefCell::default(),
         }
     }
 
-    /// Returns the names that libvirt and CNI give now. If they can't be parsed now, the last ones
-    /// stay, and so do guests' ports.
+    /// Returns the names that libvirt and CNI give now. Of a file that can't be parsed now, the last ones
+    /// stay, and so do the guest's ports.
     pub fn now(&self) -> Guests {
         let parse = |kind, file| self.parser.parse(kind, file);
-        match Guests::read(&self.places, Instant::now() + READ_MOST, &parse) {
-            Ok(guests) => *self.last.borrow_mut() = guests,
-            Err(error) => {
-                tracing::error!(%error, "guests' names can't be read; the last ones stay");
-            }
-        }
-        self.last.borrow().clone()
+        let mut files = self.files.borrow_mut();
+        files.refresh(&self.places, Instant::now() + READ_MOST, &parse);
+        files.guests()
     }
 }
 
-/// Returns the files of a folder sorted by name, so that the result does not depend on chance if
-/// two files name one interface.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let entries = entries.take(FILES_MAX).filter_map(Result::ok);
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    files.sort();
-    files
+/// Returns the files of a folder that are wanted: of more than [`FILES_MAX`], the first by name.
+fn files(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut is_cut = false;
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        if is_wanted(&path) {
+            found.insert(path);
+        }
+        if found.len() > FILES_MAX {
+            found.pop_last();
+            is_cut = true;
+        }
+    }
+    if is_cut {
+        tracing::warn!(
+            ?folder,
+            "more than {FILES_MAX} files name guests, so some guests have no names; remove those of \
+             guests that have gone"
+        );
+    }
+    found
 }
 
-fn opened(path: &Path) -> Option<File> {
+/// Opens a file; its version is `None` if it has changed so recently that a further change might not
+/// show.
+fn opened(path: &Path) -> Option<(File, Option<Version>)> {
     let mut options = File::options();
     // A pipe does not delay the others.
     options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
     let file = options.open(path).ok()?;
     let metadata = file.metadata().ok()?;
-    (metadata.is_file() && metadata.len() <= FILE_MAX_BYTES).then_some(file)
+    (metadata.is_file() && metadata.len() <= FILE_MAX_BYTES).then(|| (file, version(&metadata)))
+}
+
+fn version(of: &Metadata) -> Option<Version> {
+    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(of.ctime().try_into().ok()?);
+    let age = SystemTime::now().duration_since(changed).ok()?;
+    (age > SETTLED).then(|| (of.dev(), of.ino(), of.len(), of.ctime(), of.ctime_nsec()))
 }
 
 #[cfg(test)]
@@ -213,10 +276,25 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
         Instant::now() + Duration::from_secs(60)
     }
 
-    /// Reads the names, and parses them in this process.
+    /// Parses a file in this process.
+    fn parse(kind: Kind, file: File) -> io::Result<Option<Named>> {
+        Ok(crate::guest_names::parse(kind, file))
+    }
+
+    /// Reads the names for the first time.
     fn read(places: &Places) -> Guests {
-        let parse = |kind, file| Ok(crate::guest_names::parse(kind, file));
-        Guests::read(places, soon(), &parse).unwrap()
+        let mut files = Files::default();
+        files.refresh(places, soon(), &parse);
+        files.guests()
+    }
+
+    /// Returns the text of a domain with this name and tap.
+    fn domain(name: &str, tap: &str) -> String {
+        DOMAIN.replace("web &amp; db", name).replace("vnet3", tap)
+    }
+
+    fn fails(_: Kind, _: File) -> io::Result<Option<Named>> {
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
     fn places() -> (tempfile::TempDir, Places) {
@@ -288,31 +366,106 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
-    fn names_are_not_known_if_they_cannot_be_parsed_now() {
+    fn names_stay_where_a_file_cannot_be_parsed_now_or_time_is_over() {
         let (_folder, places) = places();
-        fs::write(places.libvirt.join("web.xml"), DOMAIN).unwrap();
-        let parse = |_, _| Err(io::ErrorKind::OutOfMemory.into());
-        assert!(Guests::read(&places, soon(), &parse).is_err());
-        let parse = |kind, file| Ok(crate::guest_names::parse(kind, file));
-        let late = Guests::read(&places, Instant::now(), &parse);
-        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert!(Guests::read(&places, soon(), &parse).is_ok());
+        let web = places.libvirt.join("web.xml");
+        fs::write(&web, domain("web", "vnet3")).unwrap();
+        let mut files = Files::default();
+        files.refresh(&places, soon(), &parse);
+        let before = files.guests();
+        assert_eq!(before.names(&link("vnet3")), ["vnet3", "libvirt:web"]);
+        fs::write(&web, domain("other", "vnet3")).unwrap();
+        files.refresh(&places, soon(), &fails);
+        assert_eq!(files.guests(), before);
+        files.refresh(&places, Instant::now(), &parse);
+        assert_eq!(files.guests(), before);
+        files.refresh(&places, soon(), &parse);
+        let names = files.guests().names(&link("vnet3"));
+        assert_eq!(names, ["vnet3", "libvirt:other"]);
+        fs::remove_file(&web).unwrap();
+        files.refresh(&places, soon(), &parse);
+        assert_eq!(files.guests(), Guests::default());
     }
 
     #[test]
-    fn names_are_not_known_if_there_are_more_than_a_host_has() {
+    fn files_at_which_parsing_fails_or_is_slow_delay_no_others_at_the_next_call() {
         let (_folder, places) = places();
-        for name in ["web.xml", "db.xml"] {
-            fs::write(places.libvirt.join(name), DOMAIN).unwrap();
+        for (name, tap) in [("a", "vnet1"), ("b", "vnet2"), ("web", "vnet3")] {
+            let file = places.libvirt.join(format!("{name}.xml"));
+            fs::write(file, domain(name, tap)).unwrap();
         }
-        let named = |count| {
-            let interfaces = vec!["v".to_owned(); count];
-            let parse = move |_, _| Ok(Some(("libvirt:x".to_owned(), interfaces.clone())));
-            Guests::read(&places, soon(), &parse)
+        let calls = RefCell::new(Vec::new());
+        let parse = |kind, file: File| {
+            let named = crate::guest_names::parse(kind, file).unwrap();
+            let name = named.0.clone();
+            calls.borrow_mut().push(name.clone());
+            match &name[..] {
+                "libvirt:a" => return fails(kind, File::open("/dev/null")?),
+                "libvirt:b" => std::thread::sleep(SLOW),
+                _ => {}
+            }
+            Ok(Some(named))
         };
-        assert!(named(FILES_MAX / 2).is_ok());
-        let refused = named(FILES_MAX / 2 + 1).unwrap_err().to_string();
-        assert!(refused.contains("16384 interfaces"), "{refused}");
+        let mut files = Files::default();
+        files.refresh(&places, soon(), &parse);
+        let names = files.guests().names(&link("vnet3"));
+        assert_eq!(names, ["vnet3", "libvirt:web"]);
+        calls.borrow_mut().clear();
+        files.refresh(&places, soon(), &parse);
+        assert_eq!(*calls.borrow(), ["libvirt:web", "libvirt:a", "libvirt:b"]);
+    }
+
+    #[test]
+    fn files_that_have_not_changed_are_not_parsed_again() {
+        let (_folder, places) = places();
+        let web = places.libvirt.join("web.xml");
+        fs::write(&web, DOMAIN).unwrap();
+        let mut files = Files::default();
+        let opened = || opened(&web).unwrap().1;
+        while opened().is_none() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        files.refresh(&places, soon(), &parse);
+        let before = files.guests();
+        let never = |_, _| panic!("parsed again");
+        files.refresh(&places, soon(), &never);
+        assert_eq!(files.guests(), before);
+        fs::write(&web, domain("web", "vnet5")).unwrap();
+        files.refresh(&places, soon(), &parse);
+        assert_eq!(files.guests().names(&link("vnet5")).len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_names_more_interfaces_than_a_guest_has_gives_no_names() {
+        let (_folder, places) = places();
+        for name in ["db", "web"] {
+            let file = places.libvirt.join(format!("{name}.xml"));
+            fs::write(file, domain(name, name)).unwrap();
+        }
+        let parse = |kind, file| {
+            let named = crate::guest_names::parse(kind, file);
+            Ok(named.map(|(name, taps)| match &name[..] {
+                "libvirt:db" => (name, vec!["web".to_owned(); INTERFACES_MAX + 1]),
+                _ => (name, taps),
+            }))
+        };
+        let mut files = Files::default();
+        files.refresh(&places, soon(), &parse);
+        let names = files.guests().names(&link("web"));
+        assert_eq!(names, ["web", "libvirt:web"]);
+    }
+
+    #[test]
+    fn too_many_files_are_cut_by_name_whatever_order_the_folder_has_them_in() {
+        let (_folder, places) = places();
+        for number in (0..=FILES_MAX).rev() {
+            fs::write(places.cni.join(format!("{number:05}")), "").unwrap();
+        }
+        let found = files(&places.cni, |_| true);
+        assert_eq!(found.len(), FILES_MAX);
+        assert!(!found.contains(&places.cni.join(FILES_MAX.to_string())));
+        let is_wanted = |path: &Path| !path.ends_with("00000");
+        assert!(files(&places.cni, is_wanted).contains(&places.cni.join(FILES_MAX.to_string())));
     }
 
     #[test]
