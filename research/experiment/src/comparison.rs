@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::estimate::Estimate;
 use crate::kept::{KeptMeasure, KeptRecord};
 use crate::measure::Measure;
+use crate::ratio::linear;
 
 /// Labels of a point by axis; empty without a sweep.
 pub type Labels = BTreeMap<String, String>;
@@ -157,7 +158,9 @@ impl Comparison {
         let mut found = Self::default();
         for one in &of_a {
             match partner(&of_b, one) {
-                Some(other) => found.compare([one, other], [a.head.seed, b.head.seed]),
+                Some(other) => {
+                    found.compare([one, other], [(&of_a, a.head.seed), (&of_b, b.head.seed)])
+                }
                 None => found.alone.push(alone(Side::A, one)),
             }
         }
@@ -172,24 +175,29 @@ impl Comparison {
         self.compared.iter().filter(differs).count()
     }
 
-    fn compare(&mut self, rows: [&KeptMeasure; 2], first_seeds: [u64; 2]) {
-        let [a, b] = [0, 1].map(|side| by_seed(rows[side], first_seeds[side]));
-        let pairs = pairs(&a.numbers, &b.numbers);
+    /// Compares two rows of one measure. With each record's rows comes the seed of its repetition 0.
+    fn compare(&mut self, rows: [&KeptMeasure; 2], records: [(&[KeptMeasure], u64); 2]) {
+        let [a, b] = [0, 1].map(|side| by_seed(rows[side], records[side].1));
+        let both = |seed: &&u64| b.numbers.contains_key(seed);
+        let seeds: Vec<u64> = a.numbers.keys().filter(both).copied().collect();
         for (side, these, others) in [(Side::A, &a, &b), (Side::B, &b, &a)] {
             for (why, seeds) in these.left_out(others, side) {
                 self.leave_out(rows[0], side, &why, seeds);
             }
         }
-        if pairs.is_empty() {
+        if seeds.is_empty() {
             return;
         }
-        let mean = |side: usize| Estimate::of(&column(&pairs, side)).mean;
-        let differences: Vec<f64> = pairs.iter().map(|[a, b]| b - a).collect();
+        let [of_a, of_b] = [0, 1].map(|side| {
+            let (record, first) = records[side];
+            column(record, rows[side], first, &seeds)
+        });
+        let differences: Vec<f64> = of_b.iter().zip(&of_a).map(|(b, a)| b - a).collect();
         let difference = Estimate::of(&differences);
         self.compared.push(Compared {
             at: rows[0].at.clone(),
             measure: rows[0].measure.clone(),
-            means: [mean(0), mean(1)],
+            means: [&of_a, &of_b].map(|values| Estimate::of(values).mean),
             change: Change::of(&difference),
             difference,
         });
@@ -274,12 +282,21 @@ impl BySeed {
     }
 }
 
-/// Returns the values of A and B of each seed that both have.
-fn pairs(a: &BTreeMap<u64, f64>, b: &BTreeMap<u64, f64>) -> Vec<[f64; 2]> {
-    let pair = |(seed, of_a): (&u64, &f64)| Some([*of_a, *b.get(seed)?]);
-    a.iter().filter_map(pair).collect()
-}
-
-fn column(pairs: &[[f64; 2]], side: usize) -> Vec<f64> {
-    pairs.iter().map(|pair| pair[side]).collect()
+/// Returns a value for each of these seeds, whose mean is the measure's: see [`linear`].
+fn column(record: &[KeptMeasure], row: &KeptMeasure, first: u64, seeds: &[u64]) -> Vec<f64> {
+    let numbers = |row: &KeptMeasure| -> Option<Vec<f64>> {
+        let numbers = by_seed(row, first).numbers;
+        seeds
+            .iter()
+            .map(|seed| numbers.get(seed).copied())
+            .collect()
+    };
+    let side = |measure: &Measure| {
+        let mut rows = record.iter();
+        let row = rows.find(|one| one.at == row.at && one.measure == *measure);
+        row.and_then(numbers).ok_or(())
+    };
+    // Without the sides' own rows the ratios of the runs are all there is.
+    let linear = linear(&row.measure, &side, &|_| ()).ok();
+    linear.or_else(|| numbers(row)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A mean over repetitions, with its error and confidence interval.
+//! A mean over repetitions, or a ratio of two means, with its error and confidence interval.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -10,12 +10,14 @@ const UPPER_QUANTILE: f64 = 0.975;
 pub struct Estimate {
     /// Number of repetitions.
     pub n: usize,
-    /// Mean of the repetitions.
+    /// Mean of the repetitions, or ratio of two such means.
     pub mean: f64,
-    /// Standard error: sample standard deviation / √n; `None` below two repetitions.
+    /// Standard error: sample standard deviation / √n, of a ratio by the delta method; `None` below two
+    /// repetitions.
     pub standard_error: Option<f64>,
-    /// 95 % confidence interval of the mean by Student's t, the value itself where all repetitions
-    /// are equal; `None` below two repetitions, or if a repetition is not a finite number.
+    /// 95 % confidence interval of the mean by Student's t, of a ratio by Fieller's method, the value itself
+    /// where all repetitions are equal; `None` below two repetitions, if a repetition is not a finite number, or
+    /// if the denominator of a ratio may be 0.
     pub interval: Option<[f64; 2]>,
     /// Minimum of the repetitions.
     pub min: f64,
@@ -27,27 +29,102 @@ impl Estimate {
     /// Computes the estimate from one value per repetition.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len();
-        let mean = values.iter().sum::<f64>() / n as f64;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let error = (n >= 2).then(|| (squares / (n - 1) as f64 / n as f64).sqrt());
-        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let ours = mean(values);
+        let error = (n >= 2).then(|| (covariance(values, values) / n as f64).sqrt());
+        let [min, max] = extremes(values.iter().copied());
         let interval = error.and_then(|error| {
-            if min == max && mean.is_finite() {
+            if min == max && ours.is_finite() {
                 // The sum's rounding would move the mean of equal values off a bar.
                 return Some([min, max]);
             }
-            let student = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?;
-            let reach = error * student.inverse_cdf(UPPER_QUANTILE);
-            reach.is_finite().then_some([mean - reach, mean + reach])
+            let reach = error * quantile(n)?;
+            reach.is_finite().then_some([ours - reach, ours + reach])
         });
         Self {
             n,
-            mean,
+            mean: ours,
             standard_error: error,
             interval,
             min,
             max,
         }
     }
+
+    /// Computes the ratio of two means from the two values of each repetition; `None` if the denominator's mean is
+    /// 0. The interval is Fieller's: the ratios ρ with which the mean of a − ρ·b is 0 within its own 95 % interval.
+    pub fn of_ratio(above: &[f64], below: &[f64]) -> Option<Self> {
+        let linear = Self::of(&linearised(above, below)?);
+        let ratios = above.iter().zip(below).map(|(a, b)| a / b);
+        let [min, max] = extremes(ratios.filter(|ratio| ratio.is_finite()));
+        let interval = if linear.standard_error == Some(0.0) {
+            linear.interval
+        } else {
+            fieller(above, below)
+        };
+        Some(Self {
+            interval,
+            min,
+            max,
+            ..linear
+        })
+    }
+}
+
+/// Solves (mean(a) − ρ·mean(b))² = t²·(var(a) − 2ρ·cov(a, b) + ρ²·var(b)) / n for ρ. Without two solutions around the
+/// ratio, mean(b) does not differ from 0 by more than its error, and nothing bounds the ratio.
+fn fieller(above: &[f64], below: &[f64]) -> Option<[f64; 2]> {
+    let n = above.len();
+    let factor = quantile(n)?.powi(2) / n as f64;
+    let (a, b) = (mean(above), mean(below));
+    let square = b * b - factor * covariance(below, below);
+    let mixed = a * b - factor * covariance(above, below);
+    let constant = a * a - factor * covariance(above, above);
+    let root = (mixed * mixed - square * constant).max(0.0).sqrt();
+    let ends = [(mixed - root) / square, (mixed + root) / square];
+    (square > 0.0 && ends.iter().all(|end| end.is_finite())).then_some(ends)
+}
+
+/// Returns the values of [`crate::ratio::linear`] for the ratio of two means; `None` if the denominator's mean is 0.
+pub(crate) fn linearised(above: &[f64], below: &[f64]) -> Option<Vec<f64>> {
+    let divisor = mean(below);
+    if divisor == 0.0 {
+        return None;
+    }
+    let ratio = mean(above) / divisor;
+    let pairs = || above.iter().zip(below);
+    let first = above.first()? / below.first()?;
+    if pairs().all(|(a, b)| a / b == first) {
+        // Rounding would move equal ratios off a bar.
+        return Some(vec![first; above.len()]);
+    }
+    Some(
+        pairs()
+            .map(|(a, b)| ratio + (a - ratio * b) / divisor)
+            .collect(),
+    )
+}
+
+/// Returns the quantile of Student's t for the mean of `n` values; `None` below two.
+fn quantile(n: usize) -> Option<f64> {
+    let freedom = n.checked_sub(1)? as f64;
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    Some(student.inverse_cdf(UPPER_QUANTILE))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Returns the sample covariance of paired values.
+fn covariance(one: &[f64], other: &[f64]) -> f64 {
+    let (mean_one, mean_other) = (mean(one), mean(other));
+    let pairs = one.iter().zip(other);
+    let products = pairs.map(|(a, b)| (a - mean_one) * (b - mean_other));
+    products.sum::<f64>() / (one.len() - 1) as f64
+}
+
+fn extremes(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    values.fold([f64::INFINITY, f64::NEG_INFINITY], |[min, max], value| {
+        [min.min(value), max.max(value)]
+    })
 }

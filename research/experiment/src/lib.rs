@@ -12,8 +12,8 @@
 //! - [`record`], [`histogram`], [`law_event`]: the results of one run.
 //! - [`measure`], [`values`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
 //!   from a record, and [`measure_error`]: why one can't be computed.
-//! - [`expect`], [`basis`], [`estimate`], [`outcome`], [`verdict`]: the claims about their means over
-//!   the runs, where their bars come from, and the verdicts; [`continuation`]: the runs that
+//! - [`expect`], [`basis`], [`estimate`], [`ratio`], [`outcome`], [`verdict`]: the claims about their means
+//!   over the runs, where their bars come from, and the verdicts; [`continuation`]: the runs that
 //!   undecided verdicts need.
 //! - [`kept`]: the values that are kept of an experiment's runs, in `results/`; [`comparison`]: two
 //!   such records compared, run by run.
@@ -42,6 +42,7 @@ pub mod outcome;
 mod overrides;
 pub mod pattern;
 mod place;
+pub mod ratio;
 pub mod record;
 pub mod repetition;
 pub mod sawtooth;

@@ -275,7 +275,7 @@ pub enum Measure {
         /// Name of the case.
         case: String,
     },
-    /// One measure divided by another, of the same repetition; they may be of different cases.
+    /// Mean of one measure over the repetitions, divided by that of another; they may be of different cases.
     Ratio {
         /// Measure in the numerator.
         of: Box<Measure>,

@@ -262,11 +262,16 @@ pub(crate) fn divided(
     which: impl Fn() -> Which,
 ) -> Result<f64, MeasureError> {
     if below == 0.0 {
-        return Err(MeasureError::Zero {
-            case: format!("case `{}`", to.case().unwrap_or("a ratio")),
-            which: which(),
-            what: "the measure below the line".into(),
-        });
+        return Err(zero_below(to, which()));
     }
     Ok(above / below)
+}
+
+/// Returns the error of a denominator that is 0.
+pub(crate) fn zero_below(to: &Measure, which: Which) -> MeasureError {
+    MeasureError::Zero {
+        case: format!("case `{}`", to.case().unwrap_or("a ratio")),
+        which,
+        what: "the measure below the line".into(),
+    }
 }

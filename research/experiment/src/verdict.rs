@@ -8,9 +8,12 @@ use crate::arm::Arm;
 use crate::basis::Basis;
 use crate::estimate::Estimate;
 use crate::expect::{Bound, Claim, Direction, Expectation};
-use crate::measure_error::MeasureError;
+use crate::measure::Measure;
+use crate::measure_error::{MeasureError, Which};
 use crate::outcome::Outcome;
+use crate::ratio;
 use crate::record::RunRecord;
+use crate::repetition::zero_below;
 use crate::schema::Experiment;
 use crate::sweep::Point;
 use crate::values::{Values, applies};
@@ -227,9 +230,6 @@ struct Judge<'a> {
     single: bool,
 }
 
-/// The values of an expectation's measure: for each point that it judges, one value per repetition.
-type Measured = Vec<Vec<f64>>;
-
 impl Judge<'_> {
     /// Returns the points and cases that the measure needs.
     fn places(&self, points: &[&Point]) -> Vec<(u32, String)> {
@@ -254,11 +254,41 @@ impl Judge<'_> {
         self.runs | &common.unwrap_or_default()
     }
 
-    /// Computes the measure at each point, in each of the runs.
-    fn values(&self, points: &[&Point], runs: &BTreeSet<u32>) -> Result<Measured, MeasureError> {
-        let one = |point: &Point, run: u32| self.values.value(point, &self.expect.measure, run);
-        let at = |point: &&Point| runs.iter().map(|&run| one(point, run)).collect();
+    /// Returns a value per run of a measure that is no ratio.
+    fn side(
+        &self,
+        point: &Point,
+        runs: &BTreeSet<u32>,
+    ) -> impl Fn(&Measure) -> Result<Vec<f64>, MeasureError> {
+        let one = |measure: &Measure, run: u32| self.values.value(point, measure, run);
+        move |measure| runs.iter().map(|&run| one(measure, run)).collect()
+    }
+
+    /// Returns the values of [`ratio::linear`] at each point.
+    fn linear(
+        &self,
+        points: &[&Point],
+        runs: &BTreeSet<u32>,
+    ) -> Result<Vec<Vec<f64>>, MeasureError> {
+        let measure = &self.expect.measure;
+        let at =
+            |point: &&Point| ratio::linear(measure, &self.side(point, runs), &zero(point, runs));
         points.iter().map(at).collect()
+    }
+
+    /// Estimates the measure at a point, or its mean over several.
+    fn estimate(&self, points: &[&Point], runs: &BTreeSet<u32>) -> Result<Estimate, MeasureError> {
+        if let [point] = points {
+            let measure = &self.expect.measure;
+            return ratio::estimate(measure, &self.side(point, runs), &zero(point, runs));
+        }
+        let values = self.linear(points, runs)?;
+        let mean = |run: usize| {
+            let values = values.iter().map(|at_point| at_point[run]);
+            values.sum::<f64>() / points.len() as f64
+        };
+        let means: Vec<f64> = (0..runs.len()).map(mean).collect();
+        Ok(Estimate::of(&means))
     }
 
     fn bound(&self, points: &[&Point], bound: Bound) -> Result<Verdict, MeasureError> {
@@ -269,16 +299,10 @@ impl Judge<'_> {
         let places = self.places(points);
         let runs = self.runs(&places);
         let open = self.open(at, places, runs.len());
-        let values = match self.values(points, &runs) {
-            Ok(values) => values,
+        let ours = match self.estimate(points, &runs) {
+            Ok(ours) => ours,
             Err(error) => return unknown(error, open),
         };
-        let mean = |run: usize| {
-            let values = values.iter().map(|at_point| at_point[run]);
-            values.sum::<f64>() / points.len() as f64
-        };
-        let means: Vec<f64> = (0..runs.len()).map(mean).collect();
-        let ours = Estimate::of(&means);
         let outcome = bound.judge(&ours, self.single);
         Ok(self.verdict(ours, outcome, open))
     }
@@ -292,9 +316,12 @@ impl Judge<'_> {
         let places = self.places(points);
         let runs = self.runs(&places);
         let open = self.open(others(points[0], along), places, runs.len());
-        let values = match self.values(points, &runs) {
-            Ok(values) => values,
-            Err(error) => return unknown(error, open),
+        let known = |points: &[&Point]| self.estimate(points, &runs);
+        let estimates: Result<Vec<Estimate>, MeasureError> =
+            points.iter().map(|point| known(&[point])).collect();
+        let (values, estimates) = match (self.linear(points, &runs), estimates) {
+            (Ok(values), Ok(estimates)) => (values, estimates),
+            (Err(error), _) | (_, Err(error)) => return unknown(error, open),
         };
         let moves = |pair: &[Vec<f64>]| {
             // Repetitions of one number have one seed, so that their differences tell more.
@@ -303,7 +330,6 @@ impl Judge<'_> {
             direction.judge(&Estimate::of(&differences))
         };
         let outcome = Outcome::all(values.windows(2).map(moves));
-        let estimates: Vec<Estimate> = values.iter().map(|values| Estimate::of(values)).collect();
         let step = |(point, ours): (&&Point, &Estimate)| Step {
             label: point.label(along).unwrap_or_default().to_owned(),
             ours: ours.mean,
@@ -358,6 +384,12 @@ impl Judge<'_> {
             places,
         }
     }
+}
+
+/// Returns the error of a denominator whose mean over the runs is 0.
+fn zero(point: &Point, runs: &BTreeSet<u32>) -> impl Fn(&Measure) -> MeasureError {
+    let which = Which::at(point, runs.first().copied().unwrap_or_default());
+    move |to| zero_below(to, which.clone())
 }
 
 /// Returns the verdict on a measure that the runs don't contain; a missing run is an error instead.

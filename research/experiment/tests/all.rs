@@ -13,6 +13,7 @@ mod kept;
 mod measures;
 mod overrides;
 mod points;
+mod ratios;
 mod reference;
 mod sawtooth;
 mod senseless_files;

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use uc_experiment::{
-    Arm, Change, Circumstances, Comparison, Experiment, FlowRecord, FlowSample, Head, KeptRecord,
-    LeftOut, Measure, QueueSample, RunRecord, Side, Sitting, Values,
+    Arm, Change, Circumstances, Compared, Comparison, Experiment, FlowRecord, FlowSample, Head,
+    KeptRecord, LeftOut, Measure, QueueSample, RunRecord, Side, Sitting, Values,
 };
 
 use crate::common::TWO_CASES;
@@ -134,6 +134,25 @@ fn a_mean_of_0_has_no_relative_difference() {
     let row = &found.compared[0];
     assert_eq!((row.relative(), row.relative_interval()), (None, None));
     assert_eq!(row.change, Change::More);
+}
+
+#[test]
+fn a_ratio_of_a_comparison_is_that_of_the_means_where_its_sides_are_there() {
+    let of = |case: &str| format!(r#"{{"kind":"goodput","case":"{case}","of":"g"}}"#);
+    let line = |measure: &str, values: &str| {
+        format!(r#"{{"row":{{"measure":{measure},"values":[{values}]}}}}"#)
+    };
+    let ratio = format!(r#"{{"kind":"ratio","of":{},"to":{}}}"#, of("a"), of("b"));
+    let (above, below) = (line(&of("a"), "10,10"), line(&of("b"), "1,10"));
+    let mean_of = |rows: &[&str]| {
+        let rows = record(1, rows);
+        let found = Comparison::of(&rows, &rows).compared;
+        let ratio = |row: &&Compared| matches!(row.measure, Measure::Ratio { .. });
+        found.iter().find(ratio).expect("is a row").means[0]
+    };
+    let ratios = line(&ratio, "10,1");
+    assert_close(mean_of(&[&above, &below, &ratios]), 20.0 / 11.0);
+    assert_close(mean_of(&[&ratios]), 5.5);
 }
 
 #[test]

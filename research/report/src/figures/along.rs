@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use uc_experiment::{Estimate, Measure, Point, Repetition, Sweep};
+use uc_experiment::{Measure, Point, Repetition, Sweep, ratio};
 
 use super::figure::Figure;
 use crate::axis::Axis;
@@ -138,14 +138,19 @@ impl<'a> Frame<'a> {
             .into_iter()
             .map(|run| Repetition::at(point, report.records, run));
         // Undecided expectations lead to further runs of some cases.
-        let values = repetitions
+        let repetitions: Vec<Repetition<'_>> = repetitions
             .filter(|repetition| repetition.has_cases_of(self.measure))
-            .map(|repetition| repetition.measure(self.measure));
-        let values: Vec<f64> = values.collect::<Result<_, _>>().ok()?;
-        if values.is_empty() {
+            .collect();
+        if repetitions.is_empty() {
             return None;
         }
-        let estimate = Estimate::of(&values);
+        let side = |measure: &Measure| -> Result<Vec<f64>, ()> {
+            let values = repetitions
+                .iter()
+                .map(|repetition| repetition.measure(measure));
+            values.collect::<Result<_, _>>().map_err(drop)
+        };
+        let estimate = ratio::estimate(self.measure, &side, &|_| ()).ok()?;
         let [low, high] = estimate.interval.unwrap_or([estimate.mean; 2]);
         Some(Mean {
             at,
