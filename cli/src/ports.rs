@@ -157,7 +157,7 @@ pub struct Detach {
     /// Interfaces on the host's side of guests, such as tap0 or veth1
     #[arg(required_unless_present = "all", value_name = "PORT")]
     ports: Vec<String>,
-    /// Detach every port, including those whose interface is gone
+    /// Detach every port, including those whose interface is gone or in another network namespace
     #[arg(long, conflicts_with = "ports")]
     all: bool,
 }
@@ -203,9 +203,8 @@ impl Detach {
     }
 }
 
-/// Returns the port's name; of an interface that has gone, its number.
+/// Returns the port's name; of an interface in another network namespace, its number there.
 pub fn port_name(port: &Attached) -> String {
-    port.name
-        .clone()
-        .unwrap_or_else(|| format!("interface {} (gone)", port.ifindex))
+    let elsewhere = || format!("interface {} (in another network namespace)", port.ifindex);
+    port.name.clone().unwrap_or_else(elsewhere)
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use uc_lab::netns::Namespace;
 
+use crate::common::agent::{ip, pair};
 use crate::common::live_with;
 use crate::common::sandbox::Sandbox;
 use crate::common::uc::{UC, outcome, refusal, success};
@@ -90,4 +91,82 @@ fn live_repeated_attach_and_detach_are_refused_with_the_remedy() {
     );
     success(uc(&["detach", "lo"]));
     assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+}
+
+/// A control group that is removed when it is dropped; its processes must have ended.
+struct MemoryGroup(std::path::PathBuf);
+
+impl MemoryGroup {
+    /// Creates a group with this limit, of version 1 or else 2; returns it and its file with the limit.
+    fn new(bytes: u64) -> Option<(Self, std::path::PathBuf)> {
+        let name = format!("uc-refused-{}", std::process::id());
+        for (mount, limit) in [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+        ] {
+            let folder = std::path::Path::new(mount).join(&name);
+            if std::fs::create_dir(&folder).is_ok() {
+                let group = Self(folder);
+                let file = group.0.join(limit);
+                if std::fs::write(&file, bytes.to_string()).is_ok() {
+                    return Some((group, file));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _may_be_busy = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn live_maps_without_memory_are_refused_with_the_control_groups_limit() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let Some((group, file)) = MemoryGroup::new(48 << 20) else {
+        uc_live::skip("a control group that limits memory");
+        return;
+    };
+    let (namespace, sandbox) = (Namespace::new("host").unwrap(), Sandbox::new());
+    let mut command = sandbox.command(&namespace, "sh");
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec {UC} attach lo --flows-max 1000000",
+        group.0.display()
+    );
+    command.args(["-ec", &script]);
+    // 1,000,000 places of 300 bytes, and 65,536 flows' events of 400
+    let told = refusal(command, &["MB", "--flows-max", &file.display().to_string()]);
+    let asked = told
+        .split("about ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let asked: u64 = asked.and_then(|asked| asked.parse().ok()).unwrap_or(0);
+    assert!(
+        (200..400).contains(&asked) && told.contains("is 48 MB"),
+        "{told}"
+    );
+    assert!(sandbox.is_clean());
+}
+
+#[test]
+fn live_a_port_in_another_namespace_is_not_said_to_be_gone() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (here, sandbox) = (Namespace::new("here").unwrap(), Sandbox::new());
+    let elsewhere = Namespace::new("elsewhere").unwrap();
+    pair(&here, "v1");
+    success(sandbox.uc(&here, &["attach", "v1", "--via", "tcx"]));
+    let path = elsewhere.path();
+    ip(&here, &format!("link set v1 netns {}", path.display()));
+    let told = success(sandbox.uc(&here, &["status"]));
+    let line = "(in another network namespace)";
+    assert!(told.contains(line) && !told.contains("gone"), "{told}");
+    success(sandbox.uc(&elsewhere, &["detach", "v1"]));
+    assert!(sandbox.is_clean());
 }

@@ -2,15 +2,12 @@
 //! does not fit would have the agent killed, and again each time that it is started.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use uc_client::AgentError;
+use uc_port::{EVENTS_BYTES, MemoryLimit};
 
-/// Memory of a flow in all maps that grow with the table, and of a flow's recorded events, in bytes.
+/// Memory of a flow in all maps that grow with the table, in bytes.
 const FLOW_BYTES: u64 = uc_port::FLOW_BYTES as u64;
-const EVENTS_BYTES: u64 = 400;
-/// The folder of control groups (version 2).
-const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Checks that maps for so many flows, and for so many flows' events, fit into memory.
 ///
@@ -19,52 +16,28 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub fn check((flows, events): (u32, u32)) -> Result<(), AgentError> {
     fits(
         u64::from(flows) * FLOW_BYTES + u64::from(events) * EVENTS_BYTES,
-        available(),
+        left(),
     )
 }
 
-fn fits(needed: u64, available: Option<u64>) -> Result<(), AgentError> {
-    match available {
-        Some(available) if needed > available => Err(AgentError::NoMemory {
+fn fits(needed: u64, left: Option<(u64, String)>) -> Result<(), AgentError> {
+    match left {
+        Some((bytes, left)) if needed > bytes => Err(AgentError::NoMemory {
             needed_mb: needed.div_ceil(1 << 20),
-            available_mb: available >> 20,
+            left,
         }),
         _ => Ok(()),
     }
 }
 
-/// Returns the memory that is left to this process, in bytes: the host's, or that of its control group
-/// if that is less; `None` if neither is known.
-fn available() -> Option<u64> {
+/// Returns the memory that is left to this process, in bytes and in words: the host's, or that of its
+/// control group if that is less; `None` if neither is known.
+fn left() -> Option<(u64, String)> {
     let host = fs::read_to_string("/proc/meminfo").ok();
-    let group = fs::read_to_string("/proc/self/cgroup").ok();
-    let groups = group.as_deref().and_then(group_of);
-    let limits = groups.iter().flat_map(|group| {
-        let above = group
-            .ancestors()
-            .take_while(|above| above.starts_with(GROUPS));
-        above.filter_map(left_in).collect::<Vec<u64>>()
-    });
-    limits.chain(host.as_deref().and_then(available_in)).min()
-}
-
-/// Returns the folder of the control group in the text of `/proc/self/cgroup`.
-fn group_of(text: &str) -> Option<PathBuf> {
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(Path::new(GROUPS).join(path))
-}
-
-/// Returns what a control group may still take; `None` if it has no limit.
-fn left_in(group: &Path) -> Option<u64> {
-    let read = |name| {
-        fs::read_to_string(group.join(name))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
-    let (most, taken): (u64, u64) = (read("memory.max")?, read("memory.current")?);
-    Some(most.saturating_sub(taken))
+    let host = host.as_deref().and_then(available_in);
+    let host = host.map(|bytes| (bytes, format!("the host has {} MB left", bytes >> 20)));
+    let group = MemoryLimit::tightest().map(|limit| (limit.left_bytes, limit.to_string()));
+    host.into_iter().chain(group).min()
 }
 
 /// Returns the memory that programs may still take, from the text of `/proc/meminfo`.
@@ -107,10 +80,12 @@ mod tests {
     fn maps_larger_than_the_memory_left_are_refused_with_the_remedy() {
         check((65_536, 65_536)).unwrap();
         let refused = check((1 << 24, 1 << 24)).map_err(|error| error.to_string());
-        let left = available().unwrap();
+        let (left, _) = left().unwrap();
         let needed = (1 << 24) * (FLOW_BYTES + EVENTS_BYTES);
         assert_eq!(refused.is_err(), needed > left);
-        let told = fits(needed, Some(1 << 30)).unwrap_err().to_string();
+        let told = fits(needed, Some((1 << 30, "x leaves 1024 MB".to_owned())))
+            .unwrap_err()
+            .to_string();
         assert!(
             told.contains(&format!("{} MB", needed >> 20)) && told.contains("1024 MB"),
             "{told}"
@@ -126,17 +101,5 @@ mod tests {
     fn the_memory_left_is_read_from_the_kernels_texts() {
         let text = "MemTotal:       16 kB\nMemAvailable:    3 kB\n";
         assert_eq!(available_in(text), Some(3072));
-        let group = group_of("1:name=x:/\n0::/system.slice/a.service\n");
-        assert_eq!(
-            group,
-            Some(Path::new(GROUPS).join("system.slice/a.service"))
-        );
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write("memory.current", "300\n");
-        write("memory.max", "max\n");
-        assert_eq!(left_in(folder.path()), None);
-        write("memory.max", "1000\n");
-        assert_eq!(left_in(folder.path()), Some(700));
     }
 }

@@ -25,15 +25,14 @@ pub enum AgentError {
     NoFilter(String),
     /// The maps would take more memory than there is.
     #[error(
-        "the tables of flows and events would take {needed_mb} MB of kernel memory, and {available_mb} \
-         MB are left to this process; lower agent.flows_max and agent.events, or raise MemoryMax of its \
-         unit"
+        "the tables of flows and events would take {needed_mb} MB of kernel memory, but {left}; lower \
+         agent.flows_max and agent.events, or raise the limit (MemoryMax of the agent's unit)"
     )]
     NoMemory {
         /// Memory that the maps would take, in MB.
         needed_mb: u64,
-        /// Memory that is left, in MB.
-        available_mb: u64,
+        /// What is left of the host's memory or of a control group's.
+        left: String,
     },
     /// No agent listens on the socket.
     #[error("no agent answers on {path}: {source}; {}", remedy_of_no_agent(.source))]

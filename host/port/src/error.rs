@@ -6,6 +6,7 @@ use uc_files::FileError;
 
 use crate::kernel_error::KernelError;
 use crate::layout::UC_PORTS_MAX;
+use crate::memory::MemoryLimit;
 
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -175,6 +176,21 @@ pub enum PortError {
     /// The programs' tables of ports are full.
     #[error("{max} ports have a plan, which is the limit; detach some", max = UC_PORTS_MAX)]
     TooManyPorts,
+    /// The kernel has no memory for the maps.
+    #[error(
+        "could not {action}: no memory for maps of about {asked_mb} MB{}; give a smaller flow table \
+         (--flows-max, agent.flows_max){}",
+        .limit.as_ref().map_or_else(String::new, |limit| format!(" ({limit})")),
+        if .limit.is_some() { ", or raise that limit" } else { "" }
+    )]
+    NoMemory {
+        /// The operation that failed.
+        action: String,
+        /// Memory of the tables of flows and events, in MB.
+        asked_mb: u64,
+        /// The control group's limit that left the least before; `None` if there was none.
+        limit: Option<MemoryLimit>,
+    },
     /// Any other error of the kernel.
     #[error(transparent)]
     Kernel(#[from] KernelError),
@@ -203,7 +219,11 @@ impl PortError {
     /// Classifies an error of libbpf-rs, which hides its errno in a kind, by its remedy.
     pub(crate) fn from_libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> PortError {
         let action = action.into();
-        let text = std::io::Error::other(format!("{source:#}"));
+        let kind = match source.kind() {
+            libbpf_rs::ErrorKind::OutOfMemory => std::io::ErrorKind::OutOfMemory,
+            _ => std::io::ErrorKind::Other,
+        };
+        let text = std::io::Error::new(kind, format!("{source:#}"));
         match source.kind() {
             libbpf_rs::ErrorKind::PermissionDenied => PortError::NotPermitted { action },
             libbpf_rs::ErrorKind::Unsupported => PortError::NoKernelSupport {

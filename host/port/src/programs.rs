@@ -1,6 +1,7 @@
 //! The programs and maps in the kernel.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
@@ -12,11 +13,13 @@ use crate::bytes::value_at;
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::hash::{self, SET_UP};
+use crate::kernel_error::KernelError;
 use crate::layout::{
     UC_BUCKETS_PART, UC_HALF_OPEN_PART, uc_asking, uc_bucket, uc_cursor, uc_key, uc_slot, uc_turn,
 };
 use crate::loaded::Loaded;
 use crate::maps::Maps;
+use crate::memory::MemoryLimit;
 use crate::numbers::LAYOUT;
 use crate::object::{ProgramObject, laws_of};
 
@@ -47,6 +50,9 @@ pub const FLOW_BYTES: usize = size_of::<uc_slot>()
     + (HASH_ELEMENT + size_of::<uc_key>() + size_of::<uc_asking>()).div_ceil(ASKED_PART as usize)
     + HASH_BUCKET / (ASKED_PART.next_power_of_two() as usize / 2)
     + HASH_BUCKET / MEMBERS_PART as usize;
+
+/// Kernel memory of a flow's recorded events, in bytes.
+pub const EVENTS_BYTES: u64 = 400;
 
 /// A million flows fit into 320 MB.
 const _: () = assert!(FLOW_BYTES <= 300);
@@ -97,6 +103,9 @@ impl Programs {
         flows_max: u32,
         rings_max: u32,
     ) -> Result<Programs, PortError> {
+        // before, since the kernel frees the memory of a failed attempt some time later
+        let limit = MemoryLimit::tightest();
+        let rings = rings_max.min(flows_max);
         let object = Loaded::load(LOAD, file.bytes(), |map| {
             if PER_FLOW.map(OsStr::new).contains(&map.name()) {
                 map.set_max_entries(flows_max.max(1))?;
@@ -114,9 +123,23 @@ impl Programs {
                 map.set_max_entries((flows_max / ASKED_PART).max(ASKED_LEAST))?;
             }
             if map.name() == OsStr::new("events") {
-                map.set_max_entries(rings_max.min(flows_max).max(1))?;
+                map.set_max_entries(rings.max(1))?;
             }
             Ok(())
+        })
+        .map_err(|error| match error {
+            PortError::Kernel(KernelError { action, source })
+                if source.kind() == io::ErrorKind::OutOfMemory =>
+            {
+                let asked =
+                    u64::from(flows_max) * FLOW_BYTES as u64 + u64::from(rings) * EVENTS_BYTES;
+                PortError::NoMemory {
+                    action,
+                    asked_mb: asked.div_ceil(1 << 20),
+                    limit,
+                }
+            }
+            error => error,
         })?;
         let programs = Programs {
             maps: Maps::from_each(|name| object.map(name))?,

@@ -50,7 +50,7 @@ pub struct Store {
 pub struct Attached {
     /// The port's interface index.
     pub ifindex: u32,
-    /// Interface name, if the interface is in this network namespace.
+    /// Interface name; `None` if the interface is in another network namespace.
     pub name: Option<String>,
 }
 
