@@ -246,19 +246,16 @@ static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_cc
 					  const struct uc_ccc_report *report, __u64 share_bytes,
 					  __u8 known, __u64 now_ns)
 {
-	__u8 entered = report->state == UC_CCC_LOSS
-			       ? flow->state != UC_CCC_LOSS
-			       : report->state == UC_CCC_RECOVERY && flow->state < UC_CCC_RECOVERY;
+	/* from RTO recovery, too: an ACK may end one reduction and begin the next */
+	__u8 entered = report->state >= UC_CCC_RECOVERY && flow->state != report->state;
+	/* DCTCP reduces once in each round trip while marks go on */
+	__u8 again = !!report->again & known & (report->state == UC_CCC_RECOVERY) &
+		     (flow->state >= UC_CCC_RECOVERY);
 	__u64 grown_bytes = uc_ccc_less(report->cwnd_bytes, flow->given_bytes);
 
-	if (entered) {
-		uc_ccc_lose(ccc, report, flow->given_bytes, share_bytes, now_ns);
-		return;
-	}
-	/* DCTCP reduces once in each round trip while marks go on */
-	if (report->again && known && report->state == UC_CCC_RECOVERY &&
-	    flow->state == UC_CCC_RECOVERY) {
-		uc_ccc_lose(ccc, report, report->cwnd_bytes, share_bytes, now_ns);
+	if (entered || again) {
+		uc_ccc_lose(ccc, report, again ? report->cwnd_bytes : flow->given_bytes,
+			    share_bytes, now_ns);
 		return;
 	}
 	if (!known)

@@ -184,6 +184,31 @@ fn a_timeout_of_one_flow_halves_the_group_and_one_of_all_begins_again() {
 }
 
 #[test]
+fn a_mark_on_the_ack_that_ends_a_timeout_s_repair_reduces_the_group_once_more() {
+    for (again, kept) in [(1, WINDOW_BYTES / 2), (0, 0)] {
+        let mut home = pair(GroupPolicy::default());
+        home.time_out(0);
+        let half = home.group.window_bytes();
+        assert_eq!(half, WINDOW_BYTES / 2);
+        for _ in 0..2 {
+            home.now_ns += ROUND_NS;
+            home.hold(1);
+        }
+        let said = Report {
+            state: consts::RECOVERY as u8,
+            ssthresh_bytes: kept / 2,
+            again,
+            ..report(WINDOW_BYTES / 2)
+        };
+        home.update(0, &said);
+        assert_eq!(home.group.window_bytes(), half / 2);
+        // the reduction goes on
+        home.update(0, &Report { again: 0, ..said });
+        assert_eq!(home.group.window_bytes(), half / 2);
+    }
+}
+
+#[test]
 fn a_flow_whose_timer_fires_again_and_again_makes_those_who_send_give_way() {
     let mut home = pair(GroupPolicy::default());
     home.time_out(0);

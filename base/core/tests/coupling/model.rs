@@ -415,12 +415,12 @@ impl Model {
         let share = self.share(id, self.window());
         let (cwnd, acked) = (report.cwnd_bytes.into(), report.acked_bytes.into());
         let state = u32::from(report.state);
-        let fell = state == consts::LOSS && was.state != consts::LOSS;
-        let recovers = state == consts::RECOVERY && was.state < consts::RECOVERY;
-        if fell || recovers {
-            self.lose(report, was.given, share, now_ns);
-        } else if known && report.again > 0 && state == was.state && state == consts::RECOVERY {
+        let entered = state >= consts::RECOVERY && state != was.state;
+        let recovered = state == consts::RECOVERY && was.state >= consts::RECOVERY;
+        if known && report.again > 0 && recovered {
             self.lose(report, cwnd, share, now_ns);
+        } else if entered {
+            self.lose(report, was.given, share, now_ns);
         } else if known && state < consts::RECOVERY && was.state < consts::RECOVERY {
             self.compare(&was, report, now_ns, share);
         } else if known && state == consts::LOSS && self.all_stalled() {
@@ -447,7 +447,7 @@ impl Model {
         let (guest, had) = (flow.guest, if known { flow.given } else { 0 });
         self.flows.insert(id, flow);
         self.settle(guest);
-        if fell && self.all_stalled() {
+        if entered && state == consts::LOSS && self.all_stalled() {
             self.set_window(u64::from(report.mss_bytes) << 16);
         }
         self.answer(id, cwnd, had);
