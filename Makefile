@@ -36,7 +36,7 @@ site: ## build the book of the documents: out/site/index.html
 wheel: ## build the wheel of the Python package: out/undercurrent-VERSION-….whl
 	@scripts/wheel
 
-python: ## build the wheel, and run the tests of the Python package, on Ray too
+python: ## build the Python package as tests are built, and run its tests, on Ray too
 	@scripts/wheel --test
 
 release: ## build all that is shipped into out/, with SHA256SUMS; refuse what a second build makes otherwise

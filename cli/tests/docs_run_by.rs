@@ -13,7 +13,7 @@ pub const RUN_BY: &[(&str, &str, &str)] = &[
     (
         "pip install",
         "scripts/wheel",
-        "pip install --force-reinstall --no-deps out/undercurrent-*.whl",
+        "pip install --force-reinstall --no-deps \"$out\"/undercurrent-*.whl",
     ),
     ("python3 -m venv", "scripts/wheel", "python3 -m venv"),
     (
