@@ -1,8 +1,8 @@
 //! `uc split` refuses in words where it can't work, and leaves nothing then.
 
-use std::os::linux::net::SocketAddrExt;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use crate::common::ends::{listen, open, receive, send};
 use crate::common::live_with;
@@ -148,34 +148,32 @@ fn live_bridge_with_the_gateways_address_is_split_unless_a_filter_takes_its_pack
     }
 }
 
-/// Returns the socket by which `uc split` is asked, bound by a user without rights: anybody may.
-fn bound_by_nobody(net: &Routed) -> UnixListener {
-    let bind = || {
-        // SAFETY: the system call changes the user of the calling thread only, which ends after it.
-        let done = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
-        assert_eq!(done, 0);
-        UnixListener::bind_addr(&SocketAddr::from_abstract_name(b"undercurrent/split").unwrap())
-    };
-    let bound = net.host.enter(|| std::thread::spawn(bind).join().unwrap());
-    bound.unwrap().unwrap()
-}
-
 #[test]
-fn live_socket_that_another_user_has_taken_is_named_and_nothing_waits_for_it() {
-    if !live_with(&["ip", "nft"]) {
+fn live_user_without_rights_neither_takes_nor_reaches_the_place_of_a_process() {
+    if !live_with(&["ip", "nft", "setpriv"]) {
         return;
     }
     let net = Routed::build(&[None], 1);
-    let taken = bound_by_nobody(&net);
-    let user = format!("user {NOBODY}");
-    for arguments in [
-        ["split", "port0"],
-        ["split", "--status"],
-        ["split", "--clean"],
-    ] {
-        refusal(net.uc(&arguments), &[&user, "end the process"]);
+    let split = net.split(&[]);
+    let sockets = net.host.enter(|| uc_files::socket_path("split").unwrap());
+    let path = sockets.unwrap();
+    assert!(path.exists());
+    let as_nobody = move || {
+        // SAFETY: the system call changes the user of the calling thread only, which ends after it.
+        let done = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+        assert_eq!(done, 0);
+        let free = path.with_extension("free");
+        [
+            UnixListener::bind(free).err(),
+            UnixStream::connect(&path).err(),
+            std::fs::remove_file(&path).err(),
+        ]
+    };
+    for error in std::thread::spawn(as_nobody).join().unwrap() {
+        assert_eq!(error.unwrap().kind(), ErrorKind::PermissionDenied);
     }
-    is_clean(&net);
-    drop(taken);
+    split.end();
+    // The socket's file stays, and keeps no other process from the place.
+    refusal(net.uc(&["split", "--status"]), &["no `uc split` runs"]);
     net.split(&[]).end();
 }

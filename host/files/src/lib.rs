@@ -2,7 +2,8 @@
 //!
 //! - [`read`], [`read_most`], [`read_bytes`], [`read_secret`], [`read_any`]: files of the operator.
 //! - [`write`], [`make_folder`], [`beside`]: files of the agent.
-//! - [`lock_file`], [`try_lock`], [`wait_for_lock`], [`claim_port`]: locks among the processes of this host.
+//! - [`lock_file`], [`try_lock`], [`wait_for_lock`], [`claim_port`], [`claim_namespace`]: locks among the processes of
+//!   this host; [`socket_path`]: where they answer.
 
 mod error;
 mod locks;
@@ -10,7 +11,10 @@ mod read;
 mod write;
 
 pub use error::FileError;
-pub use locks::{LOCKS_FOLDER, check_folder_owner, claim_port, lock_file, try_lock, wait_for_lock};
+pub use locks::{
+    LOCKS_FOLDER, check_folder_owner, claim_namespace, claim_port, lock_file, socket_path,
+    try_lock, wait_for_lock,
+};
 pub use read::{TEXT_MAX_BYTES, read, read_any, read_bytes, read_most, read_secret};
 pub use write::{beside, make_folder, write};
 

@@ -54,9 +54,7 @@ const NAMESPACE: &str = "/proc/thread-self/ns/net";
 /// # Errors
 /// As [`lock_file`].
 pub fn claim_port(purpose: &str, ifindex: u32) -> Result<Option<File>, FileError> {
-    let failed = |error| FileError::io(format!("claim port {ifindex}"), error);
-    let namespace = fs::metadata(NAMESPACE).map_err(failed)?.ino();
-    let file = lock_file(&format!("{purpose}-{namespace:x}.lock"))?;
+    let file = lock_file(&of_namespace(purpose, "lock")?)?;
     let byte = libc::flock {
         l_type: libc::F_WRLCK as i16,
         l_whence: libc::SEEK_SET as i16,
@@ -67,8 +65,32 @@ pub fn claim_port(purpose: &str, ifindex: u32) -> Result<Option<File>, FileError
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&byte)) {
         Ok(_) => Ok(Some(file)),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
-        Err(errno) => Err(failed(errno.into())),
+        Err(errno) => Err(FileError::io(format!("claim port {ifindex}"), errno)),
     }
+}
+
+/// Claims the calling thread's network namespace for one purpose, as [`claim_port`] claims an interface.
+///
+/// # Errors
+/// As [`lock_file`].
+pub fn claim_namespace(purpose: &str) -> Result<Option<File>, FileError> {
+    // No interface has the index 0.
+    claim_port(purpose, 0)
+}
+
+/// Returns the path of the socket for one purpose in the calling thread's network namespace, in [`LOCKS_FOLDER`].
+///
+/// # Errors
+/// The system's.
+pub fn socket_path(purpose: &str) -> Result<PathBuf, FileError> {
+    of_namespace(purpose, "sock").map(|name| path_of(&name))
+}
+
+/// Returns the name of a file for one purpose in the calling thread's network namespace.
+fn of_namespace(purpose: &str, extension: &str) -> Result<String, FileError> {
+    let found = fs::metadata(NAMESPACE);
+    let found = found.map_err(|error| FileError::io(format!("look at {NAMESPACE}"), error))?;
+    Ok(format!("{purpose}-{:x}.{extension}", found.ino()))
 }
 
 /// Takes a lock by the path of its file. Returns `None` if another process holds it.

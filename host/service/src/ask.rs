@@ -4,14 +4,15 @@ use std::io::{self, ErrorKind, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, UnixAddr, UnixCredentials, connect, getsockopt, socket,
     sockopt,
 };
-use nix::unistd::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use uc_files::socket_path;
 
 use crate::task::{ServiceError, Task, silent};
 use crate::{PATIENCE, read_all};
@@ -23,12 +24,13 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// for two seconds.
 ///
 /// # Errors
-/// [`ServiceError::Nobody`], [`ServiceError::Silent`].
+/// As [`connected`].
 pub(crate) fn ask<T: Task, A: DeserializeOwned>(
     question: &impl Serialize,
 ) -> Result<A, ServiceError> {
     let (stream, _) = connected::<T>()?;
-    exchange(stream, question).map_err(silent::<T>)
+    let answer = exchange(stream, question);
+    answer.or_else(|error| Err(silent::<T>(&socket_path(T::PLACE)?, error)))
 }
 
 fn exchange<A: DeserializeOwned>(
@@ -46,32 +48,21 @@ fn exchange<A: DeserializeOwned>(
 /// Connects to the process that has the place; returns its credentials, too.
 ///
 /// # Errors
-/// [`ServiceError::Nobody`]; [`ServiceError::Silent`], also if the process is another user's: anybody on the
-/// host may take an abstract name.
+/// [`ServiceError::Nobody`]; [`ServiceError::Silent`]; [`ServiceError::File`].
 pub(crate) fn connected<T: Task>() -> Result<(UnixStream, UnixCredentials), ServiceError> {
-    let command = T::COMMAND;
-    let (stream, owner) = opened(T::PLACE).map_err(|error| match error.kind() {
-        ErrorKind::ConnectionRefused => ServiceError::Nobody { command },
-        _ => silent::<T>(error),
-    })?;
-    if owner.uid() != 0 && owner.uid() != geteuid().as_raw() {
-        return Err(silent::<T>(io::Error::other(format!(
-            "process {} of user {} has that socket",
-            owner.pid(),
-            owner.uid()
-        ))));
-    }
-    Ok((stream, owner))
+    let (command, path) = (T::COMMAND, socket_path(T::PLACE)?);
+    opened(&path).map_err(|error| match error.kind() {
+        // The file stays when its process ends.
+        ErrorKind::ConnectionRefused | ErrorKind::NotFound => ServiceError::Nobody { command },
+        _ => silent::<T>(&path, error),
+    })
 }
 
-fn opened(name: &str) -> io::Result<(UnixStream, UnixCredentials)> {
+fn opened(path: &Path) -> io::Result<(UnixStream, UnixCredentials)> {
     // Connecting does not wait: if the queue of connections is full, that is an error.
     let kind = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let asking = socket(AddressFamily::Unix, SockType::Stream, kind, None)?;
-    connect(
-        asking.as_raw_fd(),
-        &UnixAddr::new_abstract(name.as_bytes())?,
-    )?;
+    connect(asking.as_raw_fd(), &UnixAddr::new(path)?)?;
     let stream = UnixStream::from(asking);
     stream.set_nonblocking(false)?;
     let owner = getsockopt(&stream, sockopt::PeerCredentials)?;

@@ -1,13 +1,13 @@
 //! How a command lives as a process: at most one of a kind runs in a network namespace, answers questions,
 //! and gives up the rights that it does not need.
 //!
-//! The process takes a *place*: an abstract Unix socket, which the kernel frees when the process ends,
-//! however it ends. On this socket the process answers questions.
+//! The process takes a *place*: a lock, which the kernel frees when the process ends, however it ends, and a Unix
+//! socket, on which the process answers questions. Both are files of a folder that only root can enter.
 //!
 //! - [`Task`]: what the process of a command is to do.
 //! - [`Ports`]: such a task for each port by itself.
 //! - [`Status`]: what it does and has done: takes the place, answers, and asks the process that has it.
-//! - `place.rs`, `ask.rs`: the socket, and its two ends.
+//! - `place.rs`, `ask.rs`: the socket's two ends.
 //! - [`commands`]: the tasks of the commands that an agent runs, and their answers.
 //! - [`confine`]: processes without rights, for parsers of what guests and strangers send.
 

@@ -1,8 +1,9 @@
 //! The place of a process, and the thread that answers questions.
 
-use std::io::{self, ErrorKind, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -12,9 +13,10 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use uc_files::{claim_namespace, socket_path};
 
 use crate::ask::connected;
-use crate::task::{ServiceError, Task, silent};
+use crate::task::{ServiceError, Task};
 use crate::{PATIENCE, read_all};
 
 /// Maximum length of a question.
@@ -22,38 +24,39 @@ const QUESTION_BYTES_MAX: usize = 4096;
 /// Pause after a connection that could not be accepted, for example because no file descriptor was free.
 const REST: Duration = Duration::from_millis(100);
 
-/// A place in the caller's network namespace, taken. Dropping it frees it.
+/// A place in the caller's network namespace, taken. Dropping it frees it; the socket's file stays.
 #[derive(Debug)]
 pub struct Place {
-    name: &'static str,
+    path: PathBuf,
     listener: UnixListener,
-}
-
-fn address(name: &str) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(name)
+    _claim: File,
 }
 
 impl Place {
     /// Takes the place of this task.
     ///
     /// # Errors
-    /// [`ServiceError::Taken`]; [`ServiceError::Silent`] if the process that has the place belongs to another
-    /// user; [`ServiceError::Kernel`].
+    /// [`ServiceError::Taken`]; [`ServiceError::Silent`] if the process that has the place does not answer;
+    /// [`ServiceError::File`]; [`ServiceError::Kernel`].
     pub(crate) fn take<T: Task>() -> Result<Self, ServiceError> {
-        let (command, name) = (T::COMMAND, T::PLACE);
-        match address(name).and_then(|address| UnixListener::bind_addr(&address)) {
-            Ok(listener) => Ok(Self { name, listener }),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => match connected::<T>() {
-                Ok((_, owner)) => Err(ServiceError::Taken {
-                    command,
-                    pid: owner.pid(),
-                }),
-                // It has ended meanwhile.
-                Err(ServiceError::Nobody { .. }) => Err(silent::<T>(error)),
-                Err(error) => Err(error),
-            },
+        let Some(claim) = claim_namespace(T::PLACE)? else {
+            let (_, owner) = connected::<T>()?;
+            return Err(ServiceError::Taken {
+                command: T::COMMAND,
+                pid: owner.pid(),
+            });
+        };
+        let path = socket_path(T::PLACE)?;
+        // Of a process that has ended.
+        let _none = fs::remove_file(&path);
+        match UnixListener::bind(&path) {
+            Ok(listener) => Ok(Self {
+                path,
+                listener,
+                _claim: claim,
+            }),
             Err(source) => Err(ServiceError::Kernel {
-                command,
+                command: T::COMMAND,
                 action: "create the Unix socket on which it answers",
                 source,
             }),
@@ -80,11 +83,12 @@ impl Place {
         self,
         answer: impl Fn(Q) -> A + Send + 'static,
     ) -> io::Result<Served> {
-        let (ends, name) = (Arc::new(AtomicBool::new(false)), self.name);
+        let (ends, path) = (Arc::new(AtomicBool::new(false)), self.path.clone());
         let seen = Arc::clone(&ends);
         let serve = move || {
+            let place = self;
             loop {
-                let accepted = self.listener.accept();
+                let accepted = place.listener.accept();
                 if seen.load(Ordering::Relaxed) {
                     return;
                 }
@@ -100,7 +104,7 @@ impl Place {
             .name("uc-status".into())
             .spawn(serve)?;
         Ok(Served {
-            name,
+            path,
             ends,
             thread: Some(thread),
         })
@@ -125,7 +129,7 @@ fn reply<Q: DeserializeOwned, A: Serialize>(
 /// The thread that answers. Dropping it ends the thread and frees the place.
 #[derive(Debug)]
 pub struct Served {
-    name: &'static str,
+    path: PathBuf,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -134,7 +138,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         // Wakes the thread; without a connection it has ended.
-        let _woken = address(self.name).and_then(|address| UnixStream::connect_addr(&address));
+        let _woken = UnixStream::connect(&self.path);
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
         }

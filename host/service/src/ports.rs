@@ -13,7 +13,7 @@ use crate::task::Task;
 pub trait PortTask: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
     /// The command, such as `uc split`: [`Task::COMMAND`] of [`Ports`].
     const COMMAND: &'static str;
-    /// Name that the process takes in its network namespace: [`Task::PLACE`] of [`Ports`].
+    /// Name of its place in its network namespace: [`Task::PLACE`] of [`Ports`].
     const PLACE: &'static str;
     /// What the process has done at the ports: [`Task::Done`] of [`Ports`].
     type Done: Clone + Debug + Serialize + DeserializeOwned;

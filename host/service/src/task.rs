@@ -2,16 +2,18 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use uc_files::FileError;
 
 /// What a command's one process in a network namespace is to do; it may change while the process runs. The default
 /// is nothing.
 pub trait Task: Clone + Debug + Default + PartialEq + Serialize + DeserializeOwned {
     /// The command, such as `uc split`.
     const COMMAND: &'static str;
-    /// Name that the process takes, which only one process in a network namespace can have.
+    /// Name of the place in a network namespace that only one process can have, such as `split`.
     const PLACE: &'static str;
     /// What the process has done so far, and can't do.
     type Done: Clone + Debug + Serialize + DeserializeOwned;
@@ -40,19 +42,23 @@ pub enum ServiceError {
         /// Number of the process that has the place.
         pid: i32,
     },
-    /// The process does not answer, or is another user's.
+    /// The process does not answer.
     #[error(
-        "`{command}` does not answer on the abstract socket '{place}' of this network namespace: {source}; end the \
-         process that has it (`ss --listening --unix --processes`)"
+        "`{command}` of this network namespace does not answer on {}: {source}; end the process that has this socket \
+         (`ss --listening --unix --processes`), or run as root",
+        place.display()
     )]
     Silent {
         /// The command.
         command: &'static str,
-        /// Name of its socket.
-        place: &'static str,
+        /// Path of its socket.
+        place: PathBuf,
         /// The error.
         source: io::Error,
     },
+    /// The place's files can't be used.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The kernel refused something.
     #[error(
         "`{command}` can't {action}: {source}; raise the limits of open files and processes (`ulimit -n`, `ulimit -u`)"
@@ -68,11 +74,10 @@ pub enum ServiceError {
 }
 
 /// Returns the error of a process that does not answer.
-pub(crate) fn silent<T: Task>(source: io::Error) -> ServiceError {
-    let (command, place) = (T::COMMAND, T::PLACE);
+pub(crate) fn silent<T: Task>(place: &Path, source: io::Error) -> ServiceError {
     ServiceError::Silent {
-        command,
-        place,
+        command: T::COMMAND,
+        place: place.to_owned(),
         source,
     }
 }

@@ -33,7 +33,7 @@ pub struct Done {
 
 impl PortTask for PortSetup {
     const COMMAND: &'static str = "uc watch";
-    const PLACE: &'static str = "undercurrent/watch";
+    const PLACE: &'static str = "watch";
     type Done = Done;
 
     fn name(&self) -> &str {

@@ -75,7 +75,7 @@ pub struct Done {
 
 impl PortTask for PortSetup {
     const COMMAND: &'static str = "uc dupack";
-    const PLACE: &'static str = "undercurrent/dupack";
+    const PLACE: &'static str = "dupack";
     type Done = Done;
 
     fn name(&self) -> &str {

@@ -86,7 +86,7 @@ pub struct HeldFlow {
 
 impl PortTask for PortSetup {
     const COMMAND: &'static str = "uc hold";
-    const PLACE: &'static str = "undercurrent/hold";
+    const PLACE: &'static str = "hold";
     type Done = Done;
 
     fn name(&self) -> &str {

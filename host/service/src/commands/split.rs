@@ -122,7 +122,7 @@ pub struct Done {
 
 impl Task for Setup {
     const COMMAND: &'static str = "uc split";
-    const PLACE: &'static str = "undercurrent/split";
+    const PLACE: &'static str = "split";
     type Done = Done;
 
     fn is_idle(done: &Done) -> bool {
