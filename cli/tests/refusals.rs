@@ -140,7 +140,7 @@ fn live_maps_without_memory_are_refused_with_the_control_groups_limit() {
     );
     command.args(["-ec", &script]);
     // 1,000,000 places of 300 bytes, and 65,536 flows' events of 400
-    let told = refusal(command, &["MB", "--flows-max", &file.display().to_string()]);
+    let told = refusal(command, &["MB", &file.display().to_string(), "--flows-max"]);
     let asked = told
         .split("about ")
         .nth(1)
