@@ -9,7 +9,7 @@ use uc_client::AgentState;
 use crate::common::ends::{PATIENCE, is_reset, receive, send};
 use crate::common::hosts::{Hosts, pass};
 use crate::common::live_with;
-use crate::common::routed::ip;
+use crate::common::routed::{SPLIT_STATUS, ip, total};
 use crate::common::uc::{outcome, success};
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "nft"];
@@ -101,7 +101,7 @@ fn live_policy_splits_new_connections_of_its_ports_and_a_change_resets_none() {
     assert!(!told.contains("technique"), "{told}");
     let told = hosts.explain("port0", &second.0);
     assert!(told.contains("split: the guest's"), "{told}");
-    assert_eq!(hosts.net.total("split"), 2);
+    assert_eq!(total(hosts.here.uc(&SPLIT_STATUS), "split"), 2);
     drop((first, second));
     hosts
         .here
@@ -138,7 +138,7 @@ fn live_killed_split_is_started_again_and_other_connections_go_on() {
         scope.spawn(|| send(&again.0, 1_000_000));
         assert_eq!(receive(&again.1), 1_000_000);
     });
-    assert_eq!(hosts.net.total("split"), 1);
+    assert_eq!(total(hosts.here.uc(&SPLIT_STATUS), "split"), 1);
     // The process ends with the agent, however that ends.
     let last = hosts.guest();
     agent.kill();

@@ -158,12 +158,20 @@ impl Routed {
 
     /// Returns a number of the running command's status.
     pub fn total(&self, name: &str) -> u64 {
-        let text = success(self.uc(&["split", "--status", "--json"]));
-        let status: serde_json::Value = serde_json::from_str(&text).unwrap();
-        status["totals"][name]
-            .as_u64()
-            .unwrap_or_else(|| panic!("no {name} in {text}"))
+        total(self.uc(&SPLIT_STATUS), name)
     }
+}
+
+/// Arguments of the command whose answer [`total`] reads.
+pub const SPLIT_STATUS: [&str; 3] = ["split", "--status", "--json"];
+
+/// Runs this command, with [`SPLIT_STATUS`]; returns a number of its answer.
+pub fn total(asking: Command, name: &str) -> u64 {
+    let text = success(asking);
+    let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+    status["totals"][name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
 /// Runs ip(8) in a namespace.
