@@ -142,7 +142,6 @@ struct uc_jumbo {
 };
 
 #define UC_JUMBO_OPTION 0xc2
-#define UC_JUMBO_BYTES  8
 
 /* Returns the length of the kernel's jumbo header at offset `at`, behind an IPv6 header without a payload
  * length; 0 if it is another header, or the packet needs none. A global function, for its stack. */
@@ -158,7 +157,7 @@ __attribute__((noinline)) int uc_jumbo_bytes(struct __sk_buff *skb, __u32 at, __
 	    jumbo.option_bytes != sizeof(jumbo.payload_bytes) ||
 	    bpf_ntohl(jumbo.payload_bytes) != left_bytes)
 		return 0;
-	return UC_JUMBO_BYTES;
+	return sizeof(jumbo);
 }
 
 /* Reads an IPv6 header, like uc_parse_ipv4(). No extension header but uc_jumbo is followed. */
