@@ -157,34 +157,22 @@ fn control(
         let has_one = i64::from((at as i64) < length);
         differs("control messages", 1, has_one)?;
         let message_bytes = control.at::<8>(at) as usize;
-        differs(
-            "cmsg_level",
-            field(item, "cmsg_level")?,
-            control.at::<4>(at + 8),
-        )?;
-        differs(
-            "cmsg_type",
-            field(item, "cmsg_type")?,
-            control.at::<4>(at + 12),
-        )?;
+        for (name, offset) in [("cmsg_level", 8), ("cmsg_type", 12)] {
+            differs(name, field(item, name)?, control.at::<4>(at + offset))?;
+        }
         let data = at + 16;
         match entry(item, "cmsg_data") {
             Some(Expression::Fields(error)) if entry(error, "ee_origin").is_some() => {
-                let small = |offset| control.at::<1>(data + offset);
-                differs("ee_errno", field(error, "ee_errno")?, control.at::<4>(data))?;
-                differs("ee_origin", field(error, "ee_origin")?, small(4))?;
-                differs("ee_type", field(error, "ee_type")?, small(5))?;
-                differs("ee_code", field(error, "ee_code")?, small(6))?;
-                differs(
-                    "ee_info",
-                    field(error, "ee_info")?,
-                    control.at::<4>(data + 8),
-                )?;
-                differs(
-                    "ee_data",
-                    field(error, "ee_data")?,
-                    control.at::<4>(data + 12),
-                )?;
+                for (name, seen) in [
+                    ("ee_errno", control.at::<4>(data)),
+                    ("ee_origin", control.at::<1>(data + 4)),
+                    ("ee_type", control.at::<1>(data + 5)),
+                    ("ee_code", control.at::<1>(data + 6)),
+                    ("ee_info", control.at::<4>(data + 8)),
+                    ("ee_data", control.at::<4>(data + 12)),
+                ] {
+                    differs(name, field(error, name)?, seen)?;
+                }
             }
             Some(Expression::Fields(_)) | None => {}
             Some(written) => differs("cmsg_data", number(written)?, control.at::<4>(data))?,
