@@ -8,7 +8,7 @@ use crate::measure::Measure;
 /// repetition, and `zero` the error of a denominator whose mean is 0.
 ///
 /// # Errors
-/// Those of `side` and `zero`.
+/// The first error that `side` returns; else `zero`'s for the first denominator whose mean is 0.
 pub fn estimate<E>(
     measure: &Measure,
     side: &impl Fn(&Measure) -> Result<Vec<f64>, E>,
@@ -26,7 +26,7 @@ pub fn estimate<E>(
 /// and means of several such ratios.
 ///
 /// # Errors
-/// Those of `side` and `zero`, as in [`estimate`].
+/// As [`estimate`].
 pub fn linear<E>(
     measure: &Measure,
     side: &impl Fn(&Measure) -> Result<Vec<f64>, E>,
