@@ -4,20 +4,14 @@
 use std::fs;
 
 use uc_client::AgentError;
-use uc_port::{EVENTS_BYTES, MemoryLimit};
-
-/// Memory of a flow in all maps that grow with the table, in bytes.
-const FLOW_BYTES: u64 = uc_port::FLOW_BYTES as u64;
+use uc_port::{MemoryLimit, tables_bytes};
 
 /// Checks that maps for so many flows, and for so many flows' events, fit into memory.
 ///
 /// # Errors
 /// [`AgentError::NoMemory`].
 pub fn check((flows, events): (u32, u32)) -> Result<(), AgentError> {
-    fits(
-        u64::from(flows) * FLOW_BYTES + u64::from(events) * EVENTS_BYTES,
-        left(),
-    )
+    fits(tables_bytes(flows, events), left())
 }
 
 fn fits(needed: u64, left: Option<(u64, String)>) -> Result<(), AgentError> {
@@ -51,9 +45,11 @@ fn available_in(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use uc_port::Programs;
+    use uc_port::{EVENTS_BYTES, Programs};
 
     use super::*;
+
+    const FLOW_BYTES: u64 = uc_port::FLOW_BYTES as u64;
 
     #[test]
     fn live_the_kernel_takes_what_is_reserved() {

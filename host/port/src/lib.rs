@@ -77,7 +77,7 @@ pub use other_programs::{Ahead, behind};
 pub use plans::check_plan;
 pub use ports::{PORTS_MAX, PortView};
 pub use program_source::Source;
-pub use programs::{EVENTS_BYTES, FLOW_BYTES, Programs};
+pub use programs::{EVENTS_BYTES, FLOW_BYTES, Programs, tables_bytes};
 pub use store::{Attached, Store};
 pub use test_run::{PacketContext, PacketRun, run_packet, run_summed};
 pub use uc_core::rule::{Match, Prefix, PrefixError, RULES_MAX, Rule};

@@ -54,6 +54,11 @@ pub const FLOW_BYTES: usize = size_of::<uc_slot>()
 /// Kernel memory of a flow's recorded events, in bytes.
 pub const EVENTS_BYTES: u64 = 400;
 
+/// Returns the kernel memory, in bytes, of the tables for so many flows and for so many flows' events.
+pub const fn tables_bytes(flows: u32, events: u32) -> u64 {
+    flows as u64 * FLOW_BYTES as u64 + events as u64 * EVENTS_BYTES
+}
+
 /// A million flows fit into 320 MB.
 const _: () = assert!(FLOW_BYTES <= 300);
 
@@ -131,11 +136,9 @@ impl Programs {
             PortError::Kernel(KernelError { action, source })
                 if source.kind() == io::ErrorKind::OutOfMemory =>
             {
-                let asked =
-                    u64::from(flows_max) * FLOW_BYTES as u64 + u64::from(rings) * EVENTS_BYTES;
                 PortError::NoMemory {
                     action,
-                    asked_mb: asked.div_ceil(1 << 20),
+                    asked_mb: tables_bytes(flows_max, rings).div_ceil(1 << 20),
                     limit,
                 }
             }
