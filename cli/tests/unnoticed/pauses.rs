@@ -40,11 +40,16 @@ fn acked(transfers: &[Transfer]) -> Vec<u64> {
 impl Pauses {
     /// Takes a sample of the transfers, and of `others`, all of which have to make progress before
     /// a pause counts: samples of them before and after that of the transfers. The machine may stop the
-    /// observer between two samples, so what the others sent during a pause is what they had sent
-    /// before its end, less what they had sent after its beginning.
+    /// observer between two samples, so a pause lasts until the last sample without progress, and what
+    /// the others sent during it is what they had sent before that sample, less what they had sent after
+    /// its beginning.
     fn look(&mut self, seen: &mut [Seen], acked: &[u64], others: [&[u64]; 2]) {
         let [before, after] = others;
         for (seen, &acked_bytes) in seen.iter_mut().zip(acked) {
+            if acked_bytes != seen.acked_bytes {
+                *seen = Seen::now(acked_bytes, after);
+                continue;
+            }
             let sent = before
                 .iter()
                 .zip(&seen.others)
@@ -55,9 +60,6 @@ impl Pauses {
             if bytes > STALL_BYTES && !seen.stalls {
                 self.stalls += 1;
                 seen.stalls = true;
-            }
-            if acked_bytes != seen.acked_bytes {
-                *seen = Seen::now(acked_bytes, after);
             }
         }
     }
