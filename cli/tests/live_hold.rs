@@ -101,12 +101,10 @@ fn transfers(net: &Routed, number: u16) -> [Transfer; 2] {
         namespace: &net.server,
         address: Routed::server(0, is_ipv6, port),
     };
-    let both = [
-        Transfer::start(guest(40_000 + number), server(5000 + number)),
-        Transfer::start(server(41_000 + number), guest(6000 + number)),
-    ];
-    both.iter().for_each(|transfer| transfer.pace(RATE));
-    both
+    [
+        Transfer::start_paced(guest(40_000 + number), server(5000 + number), RATE),
+        Transfer::start_paced(server(41_000 + number), guest(6000 + number), RATE),
+    ]
 }
 
 /// Waits until each transfer has made progress.

@@ -34,11 +34,9 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
     // The bridge's own interface sees the traffic between the two programs.
     let between = Capture::start(&lab.wiring.hosts, "br0", folder.path());
 
-    let there = Transfer::start(end(0, 40_000), end(1, 5001));
-    let back = Transfer::start(end(1, 40_001), end(0, 5002));
-    for transfer in [&there, &back] {
-        transfer.pace(PACE_BYTES_PER_SECOND);
-    }
+    let paced = |from, to| Transfer::start_paced(from, to, PACE_BYTES_PER_SECOND);
+    let there = paced(end(0, 40_000), end(1, 5001));
+    let back = paced(end(1, 40_001), end(0, 5002));
     std::thread::sleep(Duration::from_millis(1000));
     for transfer in [&there, &back] {
         transfer.reach(1_000_000);

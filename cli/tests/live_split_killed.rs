@@ -48,7 +48,7 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
     }
     let mut kills = Kills::of(KILLS);
     let net = Routed::build(&[Some(path(100, 1, 0))], 1);
-    let light = Transfer::start(
+    let light = Transfer::start_paced(
         End {
             namespace: &net.guest,
             address: Routed::guest(false, 40_000),
@@ -57,8 +57,8 @@ fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
             namespace: &net.server,
             address: Routed::server(0, false, 5001),
         },
+        250_000,
     );
-    light.pace(250_000);
     light.reach(10_000);
     let mut longest = Duration::ZERO;
     while let Some(kill) = kills.another() {

@@ -61,9 +61,21 @@ impl Transfer {
         Self::start_with(from, to, libc::IPPROTO_TCP)
     }
 
+    /// Starts a transfer whose sender's kernel never sends faster than this: paced later, the first
+    /// milliseconds could fill a queue.
+    pub fn start_paced(from: End<'_>, to: End<'_>, bytes_per_second: u32) -> Self {
+        let ends = connection(from, to, libc::IPPROTO_TCP);
+        pace(&ends.0, bytes_per_second);
+        Self::over(ends, from, to)
+    }
+
     /// Starts a transfer over `protocol`: TCP, or Multipath TCP.
     pub fn start_with(from: End<'_>, to: End<'_>, protocol: i32) -> Self {
-        let (socket, accepted) = connection(from, to, protocol);
+        Self::over(connection(from, to, protocol), from, to)
+    }
+
+    /// Sends over a connection.
+    fn over((socket, accepted): (TcpStream, TcpStream), from: End<'_>, to: End<'_>) -> Self {
         let deadline = DEADLINE * patience();
         accepted.set_read_timeout(Some(deadline)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));

@@ -69,9 +69,7 @@ impl Network {
                 namespace: &self.server,
                 address: address(2, 5_000 + FLOWS * guest as u16 + number),
             };
-            let transfer = Transfer::start(from, to);
-            transfer.pace(PACE_BYTES_PER_S);
-            transfer
+            Transfer::start_paced(from, to, PACE_BYTES_PER_S)
         };
         (0..FLOWS).map(start).collect()
     }
