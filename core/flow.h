@@ -58,6 +58,7 @@ enum uc_way {
 #define UC_FLOW_HOLE       0x4000  /* hole_seq is a segment that later ones overtook */
 #define UC_FLOW_PROBED     0x8000  /* a byte at snd_nxt went into a closed window */
 #define UC_FLOW_RUNTS      0x10000 /* window.h: fills a window with a sub-MSS segment */
+#define UC_FLOW_LEAVES     0x20000 /* leave.h: its port drains */
 #define UC_FLOW_GIVEN      0x80000 /* a window was advertised: furthest_edge is valid */
 /* Bits of flows that share a window: laws/coupled.h. */
 #define UC_FLOW_STALLED   0x100000 /* a timeout that was not reported to the group yet */
@@ -430,13 +431,16 @@ static __always_inline __u8 uc_is_half_open(const struct uc_flow *flow)
 /*
  * How long an idle flow keeps its place in the table. The first five values are those of Linux's
  * connection tracking (nf_conntrack_tcp_timeout_…): in order time_wait halved, syn_sent, syn_recv,
- * fin_wait and unacknowledged. The last is the minimum of RFC 5382 §5 for a NAT: 2 h 4 min.
+ * fin_wait and unacknowledged. The next is kube-proxy's for close_wait: a peer may be silent that
+ * long before it answers a half-closed request. The last is the minimum of RFC 5382 §5 for a NAT:
+ * 2 h 4 min.
  */
 #define UC_IDLE_CLOSED_NS     60000000000ULL   /* a RST was seen, or both FINs */
 #define UC_IDLE_HANDSHAKE_NS  120000000000ULL  /* the guest's SYN has no answer */
 #define UC_IDLE_ANSWERED_NS   60000000000ULL   /* the guest's SYN-ACK has no answer */
 #define UC_IDLE_CLOSING_NS    120000000000ULL  /* one end has sent a FIN */
 #define UC_IDLE_UNACKED_NS    300000000000ULL  /* data in flight, not retransmitted any more */
+#define UC_IDLE_OWING_NS      3600000000000ULL /* the guest has sent a FIN, the peer sends ECT */
 #define UC_IDLE_TRANSLATED_NS 7440000000000ULL /* nothing in flight */
 
 /* Returns how long a flow in its present state may be idle. */
@@ -449,7 +453,10 @@ static __always_inline __u64 uc_idle_max_ns(const struct uc_flow *flow)
 	if (uc_is_half_open(flow))
 		return UC_IDLE_ANSWERED_NS;
 	if (flow->bits & (UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER))
-		return UC_IDLE_CLOSING_NS;
+		return flow->bits & UC_FLOW_FIN_GUEST && uc_has_feedback(flow) &&
+				       !uc_flight_bytes(flow)
+			       ? UC_IDLE_OWING_NS
+			       : UC_IDLE_CLOSING_NS;
 	/* a sender retransmits, or probes, every 2 min at least (Linux; RFC 6298 §2.5: 60 s or
 	 * more); a sender that was silent longer has given up */
 	return uc_flight_bytes(flow) ? UC_IDLE_UNACKED_NS : UC_IDLE_TRANSLATED_NS;

@@ -27,8 +27,8 @@
 	X(SIGNED, "signed", "TCP MD5 or TCP-AO signs the fields we would edit")                    \
 	X(MPTCP, "mptcp", "Multipath TCP: its windows belong to the connection, not the flow")     \
 	X(COARSE_WINDOW, "coarse_window",                                                          \
-	  "only its marks are answered: the peer's window scale can't express one segment, or "    \
-	  "its SYN-ACK has broken options")                                                        \
+	  "only its marks are answered: the peer's window scale can't express one segment, its "   \
+	  "SYN-ACK has broken options, or the port drains")                                        \
 	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
 	X(QUOTA_FULL, "quota_full", "the port had as many flows as its quota allows")              \
 	X(BEYOND_EDGE, "beyond_edge",                                                              \

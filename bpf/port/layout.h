@@ -153,7 +153,7 @@ struct uc_page {
 	__u32 flows_max;  /* the port's settled flows; 0: by the free places (quota.h) */
 	__u32 tenant;
 	__u32 after_others; /* 1: user space attaches the programs after those of others */
-	__u32 pad;
+	__u32 leaves; /* 1: the port drains: it has no rules, and its flows leave translation */
 	struct uc_rule rule[UC_PAGE_RULES];
 };
 

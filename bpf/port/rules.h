@@ -14,6 +14,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../core/leave.h"
 #include "layout.h"
 #include "pending.h"
 #include "remotes.h"
@@ -45,6 +46,34 @@ static __always_inline int uc_is_strict_port(__u32 ifindex)
 	const struct uc_page *page = in_force ? bpf_map_lookup_elem(in_force, &key) : NULL;
 
 	return page && page->strict;
+}
+
+/* Lets the flow that has a place leave translation if its port drains, or return to it if its port
+ * drains no more. A global function, for the verifier. */
+__attribute__((noinline)) int uc_follow_plan(struct __sk_buff *skb, __u32 place)
+{
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);
+	void *in_force = uc_only_entry(&plan);
+	struct uc_page_key key = {};
+	const struct uc_page *page;
+	__u32 leaves;
+
+	if (!skb || !slot || !in_force)
+		return 0;
+	key.ifindex = slot->key.ifindex;
+	page = key.ifindex ? bpf_map_lookup_elem(in_force, &key) : NULL;
+	if (!page)
+		return 0;
+	leaves = page->leaves;
+	bpf_spin_lock(&slot->lock);
+	if (slot->key.ifindex == key.ifindex) {
+		if (!leaves)
+			uc_return(&slot->flow);
+		else if (!uc_leave(&slot->flow))
+			slot->flow.seen_ns = 0; /* it is stale: uc_give_up() */
+	}
+	bpf_spin_unlock(&slot->lock);
+	return 1;
 }
 
 /* What opening a flow needs of its port's plan, copied while the plan is in force. */

@@ -37,6 +37,19 @@ impl Flow {
         unsafe { sys::uc_shim_rebase(self, units) };
     }
 
+    /// Lets the flow of a port that drains leave translation (`core/leave.h`). Returns false if the platform
+    /// must forget it.
+    pub fn leave(&mut self) -> bool {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_leave(self) != 0 }
+    }
+
+    /// Returns a flow that leaves to translation.
+    pub fn return_to_law(&mut self) {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_return(self) };
+    }
+
     /// Returns whether the core may translate the flow, wherever it is from (`core/sound.h`).
     pub fn is_sound(&self) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
@@ -89,6 +102,11 @@ impl FlowState {
     /// Returns how many SYNs the guest has sent; 15: 15 or more.
     pub fn syns(&self) -> u8 {
         self.handshake >> 4
+    }
+
+    /// Returns whether the flow leaves translation: its port drains.
+    pub fn leaves(&self) -> bool {
+        self.bits & sys::UC_FLOW_LEAVES != 0
     }
 
     /// Returns whether both ends have agreed on ECN.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 // The core is header-only; these give its entry points (and the tables) a symbol.
+#include "leave.h"
 #include "rebase.h"
 #include "sound.h"
 #include "step.h"
@@ -46,6 +47,8 @@ __u8 uc_shim_is_closed(const struct uc_whole *flow);
 __u8 uc_shim_leaves_group(const struct uc_whole *flow);
 __u8 uc_shim_has_annex(const struct uc_whole *flow);
 void uc_shim_rebase(struct uc_whole *flow, __s64 units);
+__u8 uc_shim_leave(struct uc_whole *flow);
+void uc_shim_return(struct uc_whole *flow);
 __u8 uc_shim_is_sound(const struct uc_whole *flow);
 int uc_shim_forgets(__u32 reason);
 __u32 uc_shim_remote_news_of(const struct uc_whole *flow);
@@ -177,6 +180,16 @@ __u8 uc_shim_has_annex(const struct uc_whole *flow)
 void uc_shim_rebase(struct uc_whole *flow, __s64 units)
 {
 	uc_rebase(&flow->flow, &flow->annex, uc_shift_by(units));
+}
+
+__u8 uc_shim_leave(struct uc_whole *flow)
+{
+	return uc_leave(&flow->flow);
+}
+
+void uc_shim_return(struct uc_whole *flow)
+{
+	uc_return(&flow->flow);
 }
 
 __u8 uc_shim_is_sound(const struct uc_whole *flow)

@@ -31,6 +31,7 @@ mod delay;
 mod delay_guarded;
 mod detach;
 mod distrust;
+mod draining;
 mod dupack;
 mod echo;
 mod fuzz;

@@ -61,6 +61,11 @@ impl Port {
         self.slot.flow()
     }
 
+    /// Returns the flow that the port has.
+    pub fn flow_mut(&mut self) -> &mut Flow {
+        self.slot.flow_mut().unwrap()
+    }
+
     /// Sends segments of new data from `seq` on until one is dropped; returns how many passed, and
     /// 1,000 if none is.
     pub fn blast(&mut self, seq: u32) -> u32 {
