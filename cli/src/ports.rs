@@ -1,14 +1,18 @@
 //! `uc attach`, `uc detach`: attach and detach ports by hand, on any interface.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use uc_core::Policy;
 use uc_law::{Law, Profile, keys};
 use uc_port::{
-    AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store, interface_index, is_bridge, law_named,
+    AttachVia, Attached, DEFAULT_FLOWS_MAX, Drain, PortPlan, Store, interface_index, is_bridge,
+    law_named,
 };
 
 use crate::agent;
@@ -151,56 +155,233 @@ pub fn distinct(names: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Detach the programs from these ports. Every connection lives on.
+/// Detach these ports. Every connection lives on.
+///
+/// A port with flows whose peers have agreed to ECN in the guest's name drains first, because these peers
+/// go on sending packets that switches mark. Until its last such flow has ended the programs stay and
+/// echo the marks. New flows pass, no window is written, and the guest's own packets are not marked.
+///
+/// A process in the background detaches the port then, or the agent if one runs. `uc status` shows how many
+/// flows are left, and whether such a process is missing: any `uc detach` or `uc attach` then does its work.
+/// `uc attach` of a port that drains translates it again, and its flows with it.
 #[derive(Args)]
 pub struct Detach {
     /// Interfaces on the host's side of guests, such as tap0 or veth1
-    #[arg(required_unless_present = "all", value_name = "PORT")]
+    #[arg(required_unless_present_any = ["all", "finish"], value_name = "PORT")]
     ports: Vec<String>,
     /// Detach every port, including those whose interface is gone or in another network namespace
     #[arg(long, conflicts_with = "ports")]
     all: bool,
+    /// Detach at once: nobody answers marks on what the peers of flows under way send
+    #[arg(long)]
+    now: bool,
+    /// Return when the programs are off the ports; interrupted, the ports drain on
+    #[arg(long, conflicts_with = "now")]
+    wait: bool,
+    /// Detach ports that drain when they have drained, until none is left
+    #[arg(long, hide = true, exclusive = true)]
+    finish: bool,
+}
+
+/// How long the process that detaches ports may take to begin.
+const WATCHED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A port that was detached, or drains.
+struct Off {
+    ifindex: u32,
+    name: String,
+    /// Number of flows whose peers may go on sending ECT.
+    flows: usize,
+    drains: bool,
 }
 
 impl Detach {
-    /// Detaches all of the ports, or none.
+    /// Takes all of the ports off, or none.
     pub fn execute(self) -> Result<bool> {
-        let ports = distinct(self.ports.clone());
-        if let Some(held) = agent::withdraw(&ports)? {
-            for port in &held {
-                outln!("{port}: detached; the agent keeps off it until `uc attach {port}`");
-            }
-            if self.all {
-                outln!(
-                    "the agent keeps off ports to come, too, until it is ended and started again"
-                );
-            }
-            return Ok(true);
-        }
         let store = Store::default();
-        let _turn = store.lock()?;
-        if self.all {
-            let ports = store.remove_all()?;
-            if ports.is_empty() {
-                outln!("nothing is attached");
-            }
-            for port in &ports {
-                outln!("{}: detached", port_name(port));
-            }
+        if self.finish {
+            // a terminal that is closed ends it no more
+            let _leads_one_already = nix::unistd::setsid();
+            store.watch_drain()?;
             return Ok(true);
         }
-        let Some(programs) = store.open_tidy()? else {
-            bail!(
-                "nothing is attached on this host, so neither is '{}'",
-                self.ports.join("', '")
-            );
+        let ports = distinct(self.ports.clone());
+        let held = agent::withdraw(&ports)?;
+        let mut off = match &held {
+            Some(held) => taken_by_agent(&store, held)?,
+            None => take_off(&store, (!self.all).then_some(&ports), self.now)?,
         };
-        store.detach_all(&programs, &ports)?;
-        for port in &ports {
-            outln!("{port}: detached");
+        if self.now {
+            detach_at_once(&store, &mut off)?;
+        }
+        if off.is_empty() && held.is_none() {
+            outln!("nothing is attached");
+        }
+        let drains = off.iter().any(|port| port.drains);
+        let then = match held {
+            Some(_) => "; the agent keeps off it until `uc attach`",
+            None => "",
+        };
+        let who = match held {
+            Some(_) => "the agent".to_owned(),
+            None if drains => format!("process {}", watch_in_background(&store)?),
+            None => String::new(),
+        };
+        for port in &off {
+            outln!("{}: {}{then}", port.name, port.told(&who));
+        }
+        if held.is_some() && self.all {
+            outln!("the agent keeps off ports to come, too, until it is ended and started again");
+        }
+        if self.wait {
+            let mine: BTreeSet<u32> = off.iter().map(|port| port.ifindex).collect();
+            store.wait_until_left(&mine)?;
         }
         Ok(true)
     }
+}
+
+impl Off {
+    /// Says what became of the port. `who`: detaches it when it has drained.
+    fn told(&self, who: &str) -> String {
+        let flows = flows(self.flows);
+        match self.flows {
+            0 => "detached".to_owned(),
+            _ if self.drains => format!(
+                "drains: {flows} whose marks are still answered, new ones pass; {who} detaches it when \
+                 none is left (`uc detach --now`: at once)"
+            ),
+            _ => format!(
+                "detached; the peers of {flows} may go on sending ECT, and nobody answers its marks"
+            ),
+        }
+    }
+}
+
+/// Returns a number of flows in words.
+pub fn flows(count: usize) -> String {
+    match count {
+        1 => "1 flow".to_owned(),
+        _ => format!("{count} flows"),
+    }
+}
+
+/// Takes these ports off, or all that there are; at once, or when they have drained. Ports of another
+/// version, whose flows can't be read, go at once.
+fn take_off(store: &Store, names: Option<&Vec<String>>, now: bool) -> Result<Vec<Off>> {
+    let _turn = store.lock()?;
+    let programs = match names {
+        Some(names) => {
+            let Some(programs) = store.open()? else {
+                store.open_tidy()?;
+                bail!(
+                    "nothing is attached on this host, so neither is '{}'",
+                    names.join("', '")
+                );
+            };
+            Some(programs)
+        }
+        None => store.open().ok().flatten(),
+    };
+    let mut ports = store.ports()?;
+    if let Some(names) = names {
+        ports.retain(|port| port.name.as_ref().is_some_and(|name| names.contains(name)));
+    }
+    let indices = ports.iter().map(|port| port.ifindex).collect();
+    let mut lost = BTreeMap::new();
+    let mut drain = Drain::default();
+    match (&programs, names) {
+        (Some(programs), Some(names)) if now => {
+            lost = programs.echoing()?;
+            store.detach_all(programs, names)?;
+        }
+        (Some(programs), Some(names)) => drain = store.leave_all(programs, names)?,
+        (Some(programs), None) if now => lost = programs.echoing()?,
+        (Some(programs), None) => drain = store.leave(programs, &indices)?,
+        (None, _) => {}
+    }
+    match &programs {
+        _ if names.is_none() && drain.is_empty() => {
+            store.remove_all()?;
+        }
+        Some(programs) => {
+            store.tidy(programs)?;
+        }
+        None => {}
+    }
+    let off = ports.into_iter().map(|port| {
+        let left = drain.flows(port.ifindex);
+        Off {
+            ifindex: port.ifindex,
+            name: port_name(&port),
+            flows: left.or(lost.get(&port.ifindex).copied()).unwrap_or(0),
+            drains: left.is_some(),
+        }
+    });
+    Ok(off.collect())
+}
+
+/// Returns the state of ports that the agent has let go.
+fn taken_by_agent(store: &Store, names: &[String]) -> Result<Vec<Off>> {
+    let programs = store.open().ok().flatten();
+    let views = programs.map_or_else(|| Ok(Vec::new()), |programs| programs.ports())?;
+    let off = names.iter().map(|name| {
+        let ifindex = interface_index(name).unwrap_or(0);
+        let view = views.iter().find(|view| view.ifindex == ifindex);
+        let draining = view.and_then(|view| view.draining);
+        Off {
+            ifindex,
+            name: name.clone(),
+            flows: draining.unwrap_or(0),
+            drains: draining.is_some(),
+        }
+    });
+    Ok(off.collect())
+}
+
+/// Detaches those of the agent's former ports that drain.
+fn detach_at_once(store: &Store, off: &mut [Off]) -> Result<()> {
+    let _turn = store.lock()?;
+    let drain = off.iter_mut().filter(|port| port.drains);
+    let drain = drain.map(|port| {
+        port.drains = false;
+        port.ifindex
+    });
+    let drain: BTreeSet<u32> = drain.collect();
+    if let Some(programs) = store.open().ok().flatten()
+        && !drain.is_empty()
+    {
+        store.detach_indices(&programs, &drain)?;
+    }
+    Ok(())
+}
+
+/// Starts the process that detaches ports when they have drained, and waits until it watches them, or has
+/// ended because another one does, or because they have drained. Returns its number.
+fn watch_in_background(store: &Store) -> Result<u32> {
+    let none =
+        "the ports drain, but no process waits for their flows to end; run `uc detach` again";
+    let mut process = std::env::current_exe()
+        .and_then(|program| {
+            Command::new(program)
+                .args(["detach", "--finish"])
+                .current_dir("/")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+        })
+        .context(none)?;
+    let until = Instant::now() + WATCHED_WITHIN;
+    while !store.is_drain_watched()? {
+        match process.try_wait()? {
+            Some(status) if status.success() => break,
+            Some(status) => bail!("{none}: it has ended, {status}"),
+            None if Instant::now() > until => bail!("{none}: it does not begin"),
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    Ok(process.id())
 }
 
 /// Returns the port's name; of an interface in another network namespace, its number there.

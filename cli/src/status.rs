@@ -14,6 +14,7 @@ use uc_client::state::{
 use uc_port::Store;
 
 use crate::agent;
+use crate::ports::flows;
 use crate::seen::clock::time_of_day;
 use report::{PortLine, Report};
 
@@ -277,6 +278,9 @@ fn print_port(port: &PortLine) {
         most => most.to_string(),
     };
     let state = match (port.withdrawn, port.attached, &port.error) {
+        (_, true, None) if port.draining.is_some() => {
+            format!("drains: {}", flows(port.draining.unwrap_or(0) as usize))
+        }
         (true, ..) => "held by an operator".to_owned(),
         (_, _, Some(error)) => error.clone(),
         (_, true, None) => format!("attached: {}", laws(port)),

@@ -8,6 +8,7 @@ mod law_build;
 mod live_blocks;
 mod live_couple;
 mod live_detach;
+mod live_drain;
 mod live_dupack;
 mod live_floods;
 mod live_guest;

@@ -85,7 +85,7 @@ fn live_a_hundred_flows_survive_killed_agents_reloads_and_upgrades_without_notic
     }
     // No flow stalled while all flows on the other port made progress, but for as many of those.
     assert!(stalls.iter().all(|(_, stalls)| *stalls == 0), "{stalls:?}");
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean());
 }
 

@@ -225,14 +225,14 @@ fn live_a_detached_port_leaves_its_group_and_every_connection_lives_on() {
         assert!((2.9..3.1).contains(&ratio), "{ratio}: {seen}");
         assert!((share(5011) / share(5012) - 1.0).abs() < 0.1, "{seen}");
 
-        success(sandbox.uc(hosts, &["detach", "port1"]));
+        success(sandbox.uc(hosts, &["detach", "port1", "--now"]));
         go_on(&all, 4_000);
         let seen = counted(&sandbox, &lab, 2);
         assert_eq!(seen["flows"].as_array().unwrap().len(), 2, "{seen}");
         let of_guests = only_group(&seen)["guests"].as_array().unwrap();
         let flows_of = |guest: &Value| guest["flows"].as_u64().unwrap();
         assert_eq!(of_guests.iter().map(flows_of).sum::<u64>(), 2, "{seen}");
-        success(sandbox.uc(hosts, &["detach", "--all"]));
+        success(sandbox.uc(hosts, &["detach", "--all", "--now"]));
         assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
         go_on(&all, 2_000);
         finish(transfers);

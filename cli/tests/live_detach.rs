@@ -46,7 +46,7 @@ fn attach_and_detach_in_the_middle(via: &str) {
         packets(&flows(&sandbox, &lab), "translated") > 500
     });
 
-    success(sandbox.uc(hosts, &["detach", PORT]));
+    success(sandbox.uc(hosts, &["detach", PORT, "--now"]));
     assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
     go_on(&[&earlier, &later], 1500);
     let none = outcome(sandbox.uc(hosts, &["flows"]));
@@ -54,7 +54,7 @@ fn attach_and_detach_in_the_middle(via: &str) {
     // Attaches and detaches the same port again, in the middle of both transfers.
     success(sandbox.uc(hosts, &["attach", PORT, "--via", via]));
     go_on(&[&earlier, &later], 500);
-    success(sandbox.uc(hosts, &["detach", "--all"]));
+    success(sandbox.uc(hosts, &["detach", "--all", "--now"]));
     assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
     go_on(&[&earlier, &later], 500);
     for transfer in [earlier, later] {
@@ -91,7 +91,7 @@ fn live_a_pinned_port_translates_without_any_process() {
         go_on(&[&transfer], 1000);
         assert_eq!(transfer.info().total_retrans, 0);
         assert!(transfer.finish() > 500_000);
-        success(sandbox.uc(&lab.wiring.hosts, &["detach", "--all"]));
+        success(sandbox.uc(&lab.wiring.hosts, &["detach", "--all", "--now"]));
         assert!(sandbox.is_clean());
     });
 }

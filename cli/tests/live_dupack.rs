@@ -89,7 +89,7 @@ fn live_lost_windows_are_repaired_by_fast_retransmits_and_without_dupack_by_the_
         // As many as the segments behind the lost one.
         assert!(sent <= CONNECTIONS * (SEGMENTS - 1), "{sent}");
     }
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn live_kills_leave_nothing_and_the_guests_timer_takes_over() {
     assert!(timeouts >= CONNECTIONS, "{timeouts} timeouts");
     end(dupack(&net, &sandbox));
     drop((guest, server));
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn live_ports_whose_guests_would_not_listen_are_refused_in_words() {
     ] {
         refused(port, words);
     }
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -209,5 +209,5 @@ fn live_a_port_that_cannot_be_served_yet_is_named_and_tried_again_while_others_a
         sandbox.uc(&net.host, &["dupack", "--status"]),
         &["no `uc dupack` runs", "uc dupack PORT"],
     );
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }

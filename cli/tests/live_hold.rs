@@ -87,7 +87,7 @@ fn transfer_both_ways() {
     assert!(packets < 2 * BYTES / MSS_BYTES, "{packets}");
     assert_eq!(count(&numbers, "unsent"), 0);
     assert_eq!(count(&numbers, "packets_unheld"), 0);
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 /// Starts a transfer of each direction, of this number.
@@ -141,7 +141,7 @@ fn live_transfers_go_on_when_the_process_is_killed_and_nothing_is_left() {
         finish(both);
     }
     assert_eq!(sandbox.pins(), pins);
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn live_packets_pass_while_the_process_is_stopped_and_are_held_when_it_continues
     finish(both);
     let numbers = held.end();
     assert!(count(&numbers, "stalls") >= TIMES, "{numbers}");
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn live_ports_that_cannot_be_held_are_refused_in_words() {
     let held = Held::start(&net, &sandbox, &BOTH);
     refused(&["port0", "--pace"], &["port0", "another `uc hold` runs"]);
     held.end();
-    success(sandbox.uc(&net.host, &["detach", "port0"]));
+    success(sandbox.uc(&net.host, &["detach", "port0", "--now"]));
     let mut by_clsact = ATTACH.to_vec();
     by_clsact.extend(["--via", "clsact"]);
     success(sandbox.uc(&net.host, &by_clsact));
@@ -212,7 +212,7 @@ fn live_ports_that_cannot_be_held_are_refused_in_words() {
         &["port0", "--pace"],
         &["port0", "of clsact", "runs behind", "would not see"],
     );
-    success(sandbox.uc(&net.host, &["detach", "port0"]));
+    success(sandbox.uc(&net.host, &["detach", "port0", "--now"]));
     let held = Held::start(&net, &sandbox, &["--pace"]);
     success(sandbox.uc(&net.host, &by_clsact));
     assert_eq!(
@@ -220,7 +220,7 @@ fn live_ports_that_cannot_be_held_are_refused_in_words() {
         Some(2),
         "what is put behind ends the command"
     );
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn live_a_held_port_keeps_its_order_of_programs_and_ends_when_it_is_gone() {
         let translated = by_hand::packets(&flows, "translated");
         println!("{order}: {translated} packets translated");
         assert!(translated > 100, "{order}: {translated}");
-        success(sandbox.uc(&net.host, &["detach", "--all"]));
+        success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
     }
     ip(&net.host, "link delete port0");
     assert_eq!(held.status(), Some(2));
@@ -314,5 +314,5 @@ fn live_held_packets_keep_their_mark_and_priority() {
     }
     let numbers = held.end();
     assert!(count(&numbers, "packets") > 0, "{numbers}");
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }

@@ -99,7 +99,7 @@ fn live_lost_windows_are_repaired_by_the_host_and_without_hold_by_the_guests_tim
         assert!(by_host >= CONNECTIONS * SEGMENTS / 2, "{by_host}");
         assert!(count(&numbers, "timeouts") >= CONNECTIONS / 2, "{numbers}");
     }
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 /// Sends from the guest. Returns the number of ACKs that the guest got, and the number of those that
@@ -155,7 +155,7 @@ fn pace_acks() {
         assert!(acks as u64 >= BYTES / (2 * PACKET_BYTES), "{acks}");
         assert!(count(&numbers, "acks_added") > 0, "{numbers}");
     }
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn live_retransmission_of_the_host_carries_the_newest_ack_of_the_guest() {
     assert!(back.is_empty(), "ACK numbers go back: {back:?}");
     assert!(count(&held.end(), "retransmits") > 0);
     assert_eq!(tcp_counter(&net.guest, "RetransSegs"), 0);
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn live_losses_are_left_to_the_guest_while_no_law_answers_them() {
     let held = Held::start(&net, &sandbox, &["--buffer"]);
     let listener = listen(&net.server, Routed::server(0, false, 80));
     let (guest, server) = open(&net.guest, &listener);
-    success(sandbox.uc(&net.host, &["detach", "port0"]));
+    success(sandbox.uc(&net.host, &["detach", "port0", "--now"]));
     thread::sleep(ASKED_AGAIN);
     let before = tcp_counter(&net.guest, "RetransSegs");
     lose_a_window(&net, (&guest, &server));
@@ -214,12 +214,12 @@ fn live_losses_are_left_to_the_guest_while_no_law_answers_them() {
     // With new programs, whose pins are others.
     success(sandbox.uc(&net.host, &["attach", "port0", "--law", "ecn"]));
     let held = Held::start(&net, &sandbox, &["--buffer"]);
-    success(sandbox.uc(&net.host, &["detach", "port0"]));
+    success(sandbox.uc(&net.host, &["detach", "port0", "--now"]));
     success(sandbox.uc(&net.host, &["attach", "port0", "--law", "ecn"]));
     thread::sleep(ASKED_AGAIN);
     let (guest, server) = open(&net.guest, &listener);
     lose_a_window(&net, (&guest, &server));
     let numbers = held.end();
     assert!(count(&numbers, "retransmits") > 0, "{numbers}");
-    success(sandbox.uc(&net.host, &["detach", "--all"]));
+    success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
 }

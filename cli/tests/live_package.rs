@@ -317,7 +317,7 @@ fn live_the_packaged_program_attaches_with_three_capabilities_and_not_with_fewer
     let uc = |arguments: &[&str]| success(uc_with(&CAPABILITIES, &sandbox, &namespace, arguments));
     assert!(uc(&["attach", "port0"]).contains("port0: attached"));
     assert!(!sandbox.is_clean());
-    assert!(uc(&["detach", "--all"]).contains("port0: detached"));
+    assert!(uc(&["detach", "--all", "--now"]).contains("port0: detached"));
     assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
 
     let folder = tempfile::tempdir().unwrap();
@@ -333,7 +333,7 @@ fn live_the_packaged_program_attaches_with_three_capabilities_and_not_with_fewer
     let done = outcome(once);
     assert_eq!(done.status, Some(0), "{done:?}");
     assert!(!sandbox.is_clean());
-    assert!(uc(&["detach", "--all"]).contains("port0: detached"));
+    assert!(uc(&["detach", "--all", "--now"]).contains("port0: detached"));
     assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
 }
 
@@ -385,7 +385,7 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
     // What parses requests for metrics stays user 0, without a capability.
     confined_child(agent.id(), &["agent", "--confined", "metrics"], 0);
     agent.end();
-    success(filtered(program, &["detach", "--all"]));
+    success(filtered(program, &["detach", "--all", "--now"]));
     assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
 }
 

@@ -80,7 +80,7 @@ fn live_a_rule_has_one_number_and_its_line_is_shown_while_it_is_in_force() {
     // Without an agent the number is still shown.
     let told = success(here.uc(&["explain", &source]));
     assert!(told.contains("rule 2, of plan"), "{told}");
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     let gone = outcome(here.uc(&["explain", PORT, "--json"]));
     assert_eq!(
         (gone.status, &object(&gone)["fits"]),

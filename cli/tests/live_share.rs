@@ -132,7 +132,7 @@ fn live_three_flows_share_equally_and_get_a_ninth_each_with_two_of_triple_weight
         std::thread::sleep(SECOND);
         let (alone, _) = parts(&transfers, 3 * SECOND);
         check_parts(&alone, &[1.0; 3], 0.05, "alone again");
-        success(sandbox.uc(hosts, &["detach", "--all"]));
+        success(sandbox.uc(hosts, &["detach", "--all", "--now"]));
         assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
         go_on(&transfers.iter().collect::<Vec<_>>(), 2_000);
         for transfer in transfers {

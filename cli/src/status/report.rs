@@ -73,6 +73,8 @@ pub struct PortLine {
     pub ahead: Vec<AheadLine>,
     /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
     pub flows_max: u32,
+    /// If it drains, the number of its flows whose peers count on an echo of their marks.
+    pub draining: Option<u64>,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,
 }
@@ -166,7 +168,11 @@ impl Report {
                 }
             }
         }
-        let ports: Vec<PortLine> = ports.into_values().collect();
+        let mut ports: Vec<PortLine> = ports.into_values().collect();
+        let draining = ports.iter_mut().filter(|port| port.draining.is_some());
+        if agent.is_none() && !store.is_drain_watched().unwrap_or(true) {
+            draining.for_each(PortLine::lack_a_watcher);
+        }
         let amiss = match silent {
             Some(silent) => vec![silent],
             None => amiss(agent.as_ref(), &ports),
@@ -201,6 +207,15 @@ impl PortLine {
         (!signs.is_empty()).then(|| format!("port {}: {}", self.name, signs.join("; ")))
     }
 
+    /// Notes that the port drains, and no process detaches it when it has drained.
+    fn lack_a_watcher(&mut self) {
+        let text = format!(
+            "it drains, and no process waits for its flows to end; run `uc detach {}` again",
+            self.name
+        );
+        self.error.get_or_insert(text);
+    }
+
     /// Adds the port's state in the kernel's maps.
     fn see(&mut self, view: &PortView) {
         let packets = |is: fn(Reason) -> bool| {
@@ -213,6 +228,7 @@ impl PortLine {
         self.refused = view.refused();
         self.rules_in_force = view.rules;
         self.flows_max = view.flows_max;
+        self.draining = view.draining.map(|flows| flows as u64);
         self.seen_from_guest = view.counters.seen(Direction::FromGuest);
         self.seen_to_guest = view.counters.seen(Direction::ToGuest);
         self.translated = packets(Reason::is_under_law);

@@ -75,5 +75,5 @@ pub fn tell_the_truth(site: &Site) {
     let flows = told["flows"].as_array().unwrap();
     let flow = flows.iter().find(|flow| flow["guest"] == own);
     assert_truth(flow.unwrap(), &info(&ends[0]));
-    success(uc(&["detach", "--all"]));
+    success(uc(&["detach", "--all", "--now"]));
 }

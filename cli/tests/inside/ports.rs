@@ -274,7 +274,7 @@ fn versions() -> Vec<String> {
 
 /// Detaches all ports; what belongs to another program must stay.
 pub fn detach(running: &Running<'_>) {
-    timed("detach", || success(uc(&["detach", "--all"])));
+    timed("detach", || success(uc(&["detach", "--all", "--now"])));
     for port in running.site.ports() {
         let left = clsact(&port);
         if port == FOREIGN {

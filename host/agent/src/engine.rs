@@ -175,6 +175,7 @@ impl Engine {
             self.dirty |= self.with_source(Source::judge_again);
         }
         self.roll_out();
+        self.dirty |= self.ports.has_drained();
         if self.dirty || looks {
             self.reconcile();
         }
@@ -228,7 +229,8 @@ impl Engine {
             self.packets.interval(),
             self.tunes.interval(),
         ];
-        let first = until.min(alive).min(trial);
+        let drain = self.ports.interval().unwrap_or(LOOK_EVERY);
+        let first = until.min(alive).min(trial).min(drain);
         processes.into_iter().fold(first, Duration::min)
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use uc_client::AgentError;
-use uc_port::{AttachVia, PortError, PortPlan, Programs, Store, Upgrade};
+use uc_port::{AttachVia, DRAIN_POLL, Drain, PortError, PortPlan, Programs, Store, Upgrade};
 
 use crate::desired::Wanted;
 use crate::memory;
@@ -48,6 +48,8 @@ pub struct Ports {
     /// The plans that this process has set last, with their generation: while that is in force, no
     /// other process has set any.
     told: Option<(u32, BTreeMap<u32, PortPlan>)>,
+    /// The ports that drain.
+    drain: Drain,
     collect_at: Instant,
 }
 
@@ -60,6 +62,7 @@ impl Ports {
             swap: settings.swap,
             upgraded: false,
             told: None,
+            drain: Drain::default(),
             collect_at: Instant::now() + COLLECT_EVERY,
         }
     }
@@ -102,8 +105,7 @@ impl Ports {
         let _turn = self.store.lock()?;
         if wanted.is_empty() {
             self.told = None;
-            let ports = self.store.remove_all()?.into_iter();
-            outcome.newly_detached = ports.map(|port| port.ifindex).collect();
+            self.leave_all(&mut outcome)?;
             return Ok(outcome);
         }
         for (&ifindex, plan) in &wanted {
@@ -122,7 +124,11 @@ impl Ports {
             let has = actual.get(ifindex).cloned().flatten();
             wanted.extend(has.map(|plan| (*ifindex, plan)));
         }
-        for step in steps(&wanted, &actual) {
+        let steps = steps(&wanted, &actual);
+        if !steps.iter().any(|step| matches!(step, Action::Detach(_))) {
+            self.drain = Drain::default();
+        }
+        for step in steps {
             if let Err(error) = self.act(&programs, step, &mut outcome) {
                 outcome.error.get_or_insert(error);
             }
@@ -131,6 +137,60 @@ impl Ports {
         self.collect(&programs, &outcome.attached)?;
         outcome.plan = Some(programs.plan_generation()?);
         Ok(outcome)
+    }
+
+    /// Takes every port off, those of another version at once.
+    fn leave_all(&mut self, outcome: &mut Outcome) -> Result<(), PortError> {
+        let ports = self.attached()?;
+        if let Ok(Some(programs)) = self.store.open() {
+            self.leave(&programs, ports, outcome)?;
+            outcome.attached = self.drain.ports();
+            if !self.drain.is_empty() {
+                return Ok(());
+            }
+        }
+        let ports = self.store.remove_all()?.into_iter();
+        let ports: Vec<u32> = ports.map(|port| port.ifindex).collect();
+        outcome.newly_detached.extend(ports);
+        Ok(())
+    }
+
+    /// Takes ports off: at once those without a flow whose peer counts on an echo.
+    fn leave(
+        &mut self,
+        programs: &Programs,
+        ports: BTreeSet<u32>,
+        outcome: &mut Outcome,
+    ) -> Result<(), PortError> {
+        let drain = self.store.leave(programs, &ports)?;
+        for ifindex in ports {
+            match drain.flows(ifindex) {
+                None => {
+                    outcome.attached.remove(&ifindex);
+                    outcome.newly_detached.push(ifindex);
+                }
+                Some(flows) if self.drain.flows(ifindex).is_none() => {
+                    tracing::info!(
+                        ifindex,
+                        flows,
+                        "drains: new flows pass; detached when these end"
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+        self.drain = drain;
+        Ok(())
+    }
+
+    /// Returns whether a port has drained: it can be detached.
+    pub fn has_drained(&mut self) -> bool {
+        !self.drain.is_empty() && self.store.has_drained(&mut self.drain).unwrap_or(false)
+    }
+
+    /// Returns the longest time between two calls of [`Ports::has_drained`]; `None`: no port drains.
+    pub fn interval(&self) -> Option<Duration> {
+        (!self.drain.is_empty()).then_some(DRAIN_POLL)
     }
 
     /// Deletes stale flows, which count against their port's quota: a new flow deletes a few, this
@@ -209,9 +269,10 @@ impl Ports {
     ) -> Result<(), PortError> {
         match step {
             Action::Detach(ports) => {
-                self.store.detach_indices(programs, &ports)?;
-                outcome.attached.retain(|ifindex| !ports.contains(ifindex));
-                outcome.newly_detached.extend(ports);
+                self.leave(programs, ports, outcome)?;
+                if let Some((generation, _)) = &mut self.told {
+                    *generation = programs.plan_generation()?;
+                }
             }
             Action::Tell(plans) => {
                 self.told = None;

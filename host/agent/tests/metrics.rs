@@ -42,6 +42,7 @@ fn view(ifindex: u32) -> PortView {
         flows_max: 5,
         counters: every_reason(),
         hooks: Hooks::default(),
+        draining: Some(1),
     }
 }
 

@@ -58,13 +58,16 @@ const SEARCHES: u32 = 3;
 
 const KEY_BYTES: usize = size_of::<uc_key>();
 
+/// A key as the programs' maps have it.
+pub(crate) type Key = [u8; KEY_BYTES];
+
 /// Returns the key of an untagged flow, as the programs' maps have it (`struct uc_key` of `bpf/key.h`).
-pub fn flow_key(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> [u8; KEY_BYTES] {
+pub fn flow_key(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> Key {
     key_bytes(ifindex, guest, remote, 0)
 }
 
 /// Encodes a key as in the map. The struct has no padding, which the assertion below checks.
-fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr, vlan: u16) -> [u8; KEY_BYTES] {
+fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr, vlan: u16) -> Key {
     let mut bytes = [0; KEY_BYTES];
     bytes[0..4].copy_from_slice(&ifindex.to_ne_bytes());
     bytes[4..6].copy_from_slice(&guest.port().to_be_bytes());
@@ -75,7 +78,7 @@ fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr, vlan: u16) -> 
     bytes
 }
 
-fn key_of(flow: &FlowView) -> [u8; KEY_BYTES] {
+pub(crate) fn key_of(flow: &FlowView) -> Key {
     key_bytes(flow.ifindex, flow.guest, flow.remote, flow.vlan)
 }
 

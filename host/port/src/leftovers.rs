@@ -38,11 +38,12 @@ impl Store {
     }
 
     /// Removes what no port needs of an open store, under [`Store::lock`]; returns whether any port
-    /// is left.
+    /// is left. A port that has drained needs nothing.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub fn tidy(&self, programs: &Programs) -> Result<bool, PortError> {
+        self.finish(programs)?;
         let attached: BTreeSet<u32> = self
             .attached(programs)?
             .iter()

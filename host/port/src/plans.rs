@@ -48,8 +48,10 @@ impl Programs {
         let had: BTreeSet<u32> = self.planned()?.into_iter().collect();
         if added.keys().any(|ifindex| had.contains(ifindex)) {
             let mut all = self.pages()?;
+            let left = all.iter().filter(|(_, pages)| leaves(pages));
+            let left = left.map(|(ifindex, _)| *ifindex).collect();
             all.extend(added);
-            return self.put_in_force(&all);
+            return self.put_in_force_and_return(&all, &left);
         }
         let generation = self.plan_generation()?;
         added
@@ -58,16 +60,67 @@ impl Programs {
     }
 
     /// Sets the plans of the whole host: no flow sees one port's new plan and another's old one. A
-    /// port that isn't named has none from now on, and its new flows pass.
+    /// port that isn't named has none from now on, and its new flows pass; if it drains, it goes on
+    /// to drain.
     ///
     /// # Errors
     /// More rules or ports than there is room for, or what the kernel refused; the old plans are in
     /// force then.
     pub fn set_plans(&self, plans: &BTreeMap<u32, PortPlan>) -> Result<(), PortError> {
-        let pages = compile(plans)?;
+        let compiled = compile(plans)?;
+        let left = self.leaving()?;
+        let mut pages = match left.is_empty() {
+            true => Pages::new(),
+            false => self.pages()?,
+        };
+        pages.retain(|ifindex, _| left.contains(ifindex));
+        pages.extend(compiled);
         self.enter_ports(plans.keys().copied())?;
         self.set_couplings(plans)?;
-        self.put_in_force(&pages)
+        self.put_in_force_and_return(&pages, &left)
+    }
+
+    /// Lets ports drain: they have no rules, so new flows pass, and flows under way leave translation.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub(crate) fn leave(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
+        let mut pages = self.pages()?;
+        let mut changed = false;
+        for ifindex in ports {
+            let before = pages.get(ifindex).filter(|pages| !pages.is_empty());
+            if before.is_some_and(|pages| leaves(pages)) {
+                continue;
+            }
+            let first = before.map_or_else(uc_page::default, |pages| pages[0]);
+            let page = uc_page {
+                flows_max: first.flows_max,
+                tenant: first.tenant,
+                after_others: first.after_others,
+                leaves: 1,
+                ..uc_page::default()
+            };
+            pages.insert(*ifindex, vec![page]);
+            changed = true;
+        }
+        if changed {
+            self.put_in_force(&pages)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the ports that drain.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn leaving(&self) -> Result<BTreeSet<u32>, PortError> {
+        let in_force = self.plan_in_force()?;
+        let mut leaving = BTreeSet::new();
+        for ifindex in self.planned()? {
+            let first = page(in_force, ifindex, 0)?;
+            leaving.extend(first.filter(|page| page.leaves != 0).map(|_| ifindex));
+        }
+        Ok(leaving)
     }
 
     /// Takes a port's plan away, whose programs are off it: flows under way would go on, new ones
@@ -97,13 +150,14 @@ impl Programs {
         Ok(whole.map_or(0, |whole| whole.generation))
     }
 
-    /// A port's plan as it is in force.
+    /// A port's plan as it is in force; `None` if it has none, or drains.
     ///
     /// # Errors
     /// What the kernel refused.
     pub fn plan(&self, ifindex: u32) -> Result<Option<PortPlan>, PortError> {
         let in_force = self.plan_in_force()?;
-        let Some(first) = page(in_force, ifindex, 0)? else {
+        let first = page(in_force, ifindex, 0)?.filter(|page| page.leaves == 0);
+        let Some(first) = first else {
             return Ok(None);
         };
         let mut rules = Vec::new();
@@ -132,6 +186,21 @@ impl Programs {
     pub(crate) fn begin_plans(&self) -> Result<(), PortError> {
         write_pages(&self.maps.plan_a, 1, WHOLE, &[uc_page::default()])?;
         self.turn_to(&self.maps.plan_a)
+    }
+
+    /// Puts plans in force, and returns the flows of those ports that drain no more to translation.
+    /// `left`: the ports that have drained so far.
+    fn put_in_force_and_return(
+        &self,
+        pages: &Pages,
+        left: &BTreeSet<u32>,
+    ) -> Result<(), PortError> {
+        self.put_in_force(pages)?;
+        let mut left = left.iter().filter_map(|ifindex| pages.get(ifindex));
+        match left.all(|pages| leaves(pages)) {
+            true => Ok(()),
+            false => self.collect_idle(),
+        }
     }
 
     fn put_in_force(&self, pages: &Pages) -> Result<(), PortError> {
@@ -200,6 +269,11 @@ impl Programs {
         let first = keys.filter(|key| key.ifindex != WHOLE && key.page == 0);
         Ok(first.map(|key| key.ifindex).collect())
     }
+}
+
+/// Returns whether a port with these pages drains.
+fn leaves(pages: &[uc_page]) -> bool {
+    pages.first().is_some_and(|page| page.leaves != 0)
 }
 
 fn key_of(ifindex: u32, page: u32) -> Vec<u8> {

@@ -41,6 +41,8 @@ pub struct PortView {
     pub counters: Counters,
     /// Record of which of the port's two hooks have seen segments.
     pub hooks: Hooks,
+    /// If the port drains, the number of its flows whose peers count on an echo of their marks.
+    pub draining: Option<usize>,
 }
 
 impl PortView {
@@ -60,8 +62,14 @@ impl Programs {
     /// The kernel's refusal.
     pub fn ports(&self) -> Result<Vec<PortView>, PortError> {
         let states = self.port_states()?.into_iter();
+        let leaving = self.leaving()?;
+        let echoing = match leaving.is_empty() {
+            true => BTreeMap::new(),
+            false => self.echoing()?,
+        };
         states
             .map(|(ifindex, state)| {
+                let draining = leaving.contains(&ifindex);
                 let page = self.first_page(ifindex)?.unwrap_or_default();
                 Ok(PortView {
                     ifindex,
@@ -74,6 +82,7 @@ impl Programs {
                     flows_max: page.flows_max,
                     counters: self.counted(&[state.number])?,
                     hooks: self.hooks(state.number)?,
+                    draining: draining.then(|| echoing.get(&ifindex).copied().unwrap_or(0)),
                 })
             })
             .collect()

@@ -98,15 +98,18 @@ impl Store {
     /// # Errors
     /// [`PortError::File`] if another process holds the lock all that time; the system's.
     pub fn lock(&self) -> Result<Flock<File>, PortError> {
+        let name = format!("pins-{:x}.lock", self.device()?);
+        Ok(wait_for_lock(&name, LOCK_MOST)?)
+    }
+
+    /// Returns the number of the file system that the store is in.
+    pub(crate) fn device(&self) -> Result<u64, PortError> {
         let parent = self.parent()?;
         let found = parent.metadata().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.no_bpffs(),
             _ => PortError::from_kernel(format!("look at {}", parent.display()), error),
         })?;
-        Ok(wait_for_lock(
-            &format!("pins-{:x}.lock", found.dev()),
-            LOCK_MOST,
-        )?)
+        Ok(found.dev())
     }
 
     /// Reopens what is pinned; `None` if nothing is.
@@ -181,7 +184,8 @@ impl Store {
         via: AttachVia,
     ) -> Result<u32, PortError> {
         let ifindex = interface_index(name)?;
-        if self.is_attached(ifindex)? {
+        let leaves = programs.leaving()?.contains(&ifindex);
+        if self.is_attached(ifindex)? && !leaves {
             return Err(PortError::AlreadyAttached {
                 name: name.to_owned(),
             });
@@ -307,6 +311,14 @@ impl Store {
     /// Detaches these ports, or none if one of them is not attached. When they were the last, the
     /// maps and programs go too.
     pub fn detach_all(&self, programs: &Programs, names: &[String]) -> Result<(), PortError> {
+        self.detach_indices(programs, &self.indices(names)?)
+    }
+
+    /// Returns the indices of these ports.
+    ///
+    /// # Errors
+    /// [`PortError::NotAttached`] names the first that is not attached.
+    pub(crate) fn indices(&self, names: &[String]) -> Result<BTreeSet<u32>, PortError> {
         let attached_index = |name: &String| {
             let ifindex = interface_index(name)?;
             if self.is_attached(ifindex)? {
@@ -315,8 +327,7 @@ impl Store {
                 Err(PortError::NotAttached { name: name.clone() })
             }
         };
-        let indices = names.iter().map(attached_index).collect::<Result<_, _>>()?;
-        self.detach_indices(programs, &indices)
+        names.iter().map(attached_index).collect()
     }
 
     /// Detaches ports by index, also those whose interfaces no longer exist.

@@ -236,6 +236,13 @@ pub const METRICS: &[Metric] = &[
         rows: |reading| by_plan(reading, |port| port.half_open.into()),
     },
     Metric {
+        name: "uc_port_flows_draining",
+        help: "While the port drains, its flows whose peers count on an echo of their marks",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| by_plan(reading, |port| port.draining.unwrap_or(0) as u64),
+    },
+    Metric {
         name: "uc_port_flows_displaced",
         help: "Half-open flows of the port that lost their places to newer ones",
         kind: Kind::Counter,
