@@ -388,6 +388,6 @@ fn live_agent_runs_the_laws_of_a_folder_and_keeps_them_when_a_policy_names_other
         assert!(told.stderr.contains("is unknown: may not"), "{told:?}");
         assert!(told.stderr.contains("needs root"), "{told:?}");
     }
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
 }

@@ -65,7 +65,7 @@ fn live_an_agent_follows_added_removed_and_renamed_interfaces() {
     pair(&namespace, "v1");
     here.wait_for(&["v1"]);
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean());
 }
 
@@ -90,7 +90,7 @@ fn live_ports_stay_attached_when_the_agent_ends_and_the_next_continues() {
     let state = here.wait_for(&["v2"]);
     assert_eq!(state.counts.attached, 0, "it was attached: {state:#?}");
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean());
 }
 
@@ -134,7 +134,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     success(here.uc(&["attach", "v1"]));
     here.wait_for(&["v1", "v2", "v3"]);
 
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
     pair(&namespace, "v4");
     let state = here.wait("v4 is held too", |state| state.ports.len() == 4);
@@ -178,7 +178,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     let agent = here.start(&[]);
     here.wait_for(&["v1", "v2", "v3", "v4", "v5"]);
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean());
 }
 
@@ -220,7 +220,7 @@ fn live_an_invalid_policy_leaves_the_old_one_in_force_and_is_reported() {
     assert_eq!(begun.status, Some(1), "{begun:?}");
     assert!(begun.stderr.contains("undercurrent.toml:"), "{begun:?}");
     assert!(!here.sandbox.pins().is_empty());
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn live_a_second_agent_is_refused_and_only_root_may_use_the_socket() {
     }
     let stolen = outcome(
         here.sandbox
-            .uc_as_nobody(&here.namespace, &["detach", "--all"]),
+            .uc_as_nobody(&here.namespace, &["detach", "--all", "--now"]),
     );
     assert_eq!(stolen.status, Some(2), "{stolen:?}");
     assert!(stolen.stderr.contains("only root may ask"), "{stolen:?}");
@@ -261,7 +261,7 @@ fn live_a_second_agent_is_refused_and_only_root_may_use_the_socket() {
         here.agent(&["--once"]),
         &["may be written by users other than its owner", "chmod go-w"],
     );
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn live_an_agent_with_another_socket_is_found_and_a_hanging_one_is_reported() {
     // No agent runs any more, whatever the lock says.
     let told = success(here.uc(&["status"]));
     assert!(told.contains("none runs; what follows is pinned"), "{told}");
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean());
 }
 
@@ -316,5 +316,5 @@ fn live_a_policy_is_logged_as_in_force_only_when_it_is() {
     let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text}: {log}"));
     assert!(at("a policy is valid") < at("attached"), "{log}");
     assert!(at("attached") < at("a policy is in force"), "{log}");
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }

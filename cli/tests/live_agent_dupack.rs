@@ -97,7 +97,7 @@ fn live_policy_has_lost_windows_repaired_and_a_change_restarts_nothing() {
     assert!(timeouts >= CONNECTIONS, "{timeouts} timeouts");
     pass(&other);
     agent.end();
-    success(hosts.here.uc(&["detach", "--all"]));
+    success(hosts.here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -147,5 +147,5 @@ fn live_killed_dupack_is_started_again_and_a_second_process_is_named() {
     hosts.in_force("the place is free");
     pass(&ends);
     agent.end();
-    success(hosts.here.uc(&["detach", "--all"]));
+    success(hosts.here.uc(&["detach", "--all", "--now"]));
 }

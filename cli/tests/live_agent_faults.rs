@@ -28,7 +28,7 @@ fn live_pins_of_another_map_layout_are_removed_by_detach_or_an_empty_policy() {
             &["another version's", "uc detach --all"],
         );
         if by_hand {
-            let told = success(here.uc(&["detach", "--all"]));
+            let told = success(here.uc(&["detach", "--all", "--now"]));
             assert_eq!(told, "v1: detached\n");
         } else {
             here.write_policy(&POLICY.replace("v*", "nothing*"));
@@ -37,7 +37,7 @@ fn live_pins_of_another_map_layout_are_removed_by_detach_or_an_empty_policy() {
         }
         assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
     }
-    let told = success(here.uc(&["detach", "--all"]));
+    let told = success(here.uc(&["detach", "--all", "--now"]));
     assert_eq!(told, "nothing is attached\n");
 }
 
@@ -103,7 +103,7 @@ fn live_a_port_with_too_many_rules_keeps_its_old_plan_and_others_get_the_new() {
         [Some(40), Some(1), Some(0)]
     );
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     assert!(here.sandbox.is_clean());
 }
 
@@ -126,7 +126,7 @@ fn live_detach_all_works_with_an_agent_without_a_policy() {
         &["no policy is in force yet", "uc detach --all"],
     );
     assert!(!here.sandbox.is_clean());
-    let told = success(here.uc(&["detach", "--all"]));
+    let told = success(here.uc(&["detach", "--all", "--now"]));
     assert!(told.contains("keeps off ports to come"), "{told}");
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
     agent.end();
@@ -152,7 +152,7 @@ fn live_changes_of_a_policy_behind_a_link_into_another_folder_are_found() {
     let state = here.wait_for(&["w1"]);
     assert_eq!(state.policy.generation, 2);
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn live_the_next_agent_does_not_set_an_unchanged_policy_again() {
         plans[0].is_some() && plans.iter().all(|plan| *plan == plans[0]),
         "{plans:?}"
     );
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 /// The address of the metrics in the namespaces of these tests.
@@ -225,7 +225,7 @@ fn live_a_taken_metrics_address_is_reported_and_used_once_it_is_free() {
     });
     success(here.uc(&["status"]));
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -253,5 +253,5 @@ fn live_an_agent_is_found_alive_beside_many_slow_metrics_connections() {
     }
     drop(slow);
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }

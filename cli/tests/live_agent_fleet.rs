@@ -124,7 +124,7 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
     assert_eq!(state.policy.source, PolicySource::Etcd);
     assert_eq!(state.policy.revision, Some(last));
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn live_a_compacted_revision_does_not_stop_a_follower() {
     assert_eq!(state.policy.revision, Some(last));
     assert_eq!(state.etcd.map(|etcd| etcd.connected), Some(true));
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn live_agent_once_reads_etcd_once() {
         once
     });
     assert!(success(here.uc(&["flows"])).contains("a1"));
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn live_tls_needs_certificates_of_the_authority_at_both_ends() {
     etcd.put(&policy("b*"));
     here.wait_for(&["b1"]);
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn live_a_start_without_host_settings_is_a_problem() {
     etcd.put(&policy("a*"));
     here.wait("nothing is amiss", uc_client::AgentState::is_in_force);
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 /// Returns a fleet's policy that this host tries first, for a minute.
@@ -332,7 +332,7 @@ fn live_a_policy_waits_for_its_canaries_and_a_canary_says_what_it_found() {
     assert_eq!(newest(&state).said[0].worse, None);
     wait_until("the verdict is stored", || etcd.has_verdicts(host));
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -413,5 +413,5 @@ fn live_a_canary_goes_back_from_a_policy_under_which_packets_are_worse() {
     });
     here.wait_for(&["a1"]);
     agent.end();
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }

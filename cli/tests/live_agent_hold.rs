@@ -134,7 +134,7 @@ fn live_policy_has_losses_repaired_by_the_host_until_its_key_is_removed() {
     pass(&ends);
     pass(&other);
     agent.end();
-    success(hosts.here.uc(&["detach", "--all"]));
+    success(hosts.here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -176,5 +176,5 @@ fn live_killed_hold_is_started_again_and_ports_of_others_are_refused() {
     agent.kill();
     wait_until("the programs are gone", || programs() == 0);
     pass(&ends);
-    success(hosts.here.uc(&["detach", "--all"]));
+    success(hosts.here.uc(&["detach", "--all", "--now"]));
 }

@@ -62,7 +62,7 @@ fn live_systemd_is_notified_of_ready_alive_reload_and_stop() {
     agent.signal(Signal::SIGTERM);
     hear("STOPPING=1");
     assert_eq!(agent.status(), Some(0));
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 fn is_running(pid: u32) -> bool {
@@ -113,5 +113,5 @@ fn live_the_watching_process_follows_its_ports_and_ends_with_the_agent() {
     let third = third.watches[0].pid.unwrap();
     agent.kill();
     wait_until("the watch's end", || !is_running(third));
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }

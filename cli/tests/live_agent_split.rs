@@ -109,7 +109,7 @@ fn live_policy_splits_new_connections_of_its_ports_and_a_change_resets_none() {
     assert_eq!(ruleset(&hosts), "");
     pass(&third);
     agent.end();
-    success(hosts.here.uc(&["detach", "--all"]));
+    success(hosts.here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn live_killed_split_is_started_again_and_other_connections_go_on() {
     is_reset(&last.0, PATIENCE, "the guest of an agent that ends");
     pass(&other);
     assert_eq!(ruleset(&hosts), "");
-    success(hosts.here.uc(&["detach", "--all"]));
+    success(hosts.here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -231,5 +231,5 @@ fn live_split_that_cannot_work_is_refused_before_anything_changes() {
     });
     assert_eq!(state.split.unwrap().ports, ["port0"]);
     agent.end();
-    success(hosts.here.uc(&["detach", "--all"]));
+    success(hosts.here.uc(&["detach", "--all", "--now"]));
 }

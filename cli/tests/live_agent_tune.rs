@@ -121,7 +121,7 @@ fn live_policy_tunes_the_control_groups_that_it_names_and_no_others() {
     // Nothing stays where an operator takes all off.
     here.write_policy(&policy(SETTINGS));
     here.wait("it is tuned once more", |state| count(state) == 1);
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     here.wait("nothing is left", |state| state.tune.is_none());
     assert_eq!(outcome(here.uc(&["tune", "--status"])).status, Some(1));
     agent.end();

@@ -298,5 +298,5 @@ fn live_the_agents_parsers_have_no_rights_and_are_replaced_when_they_die() {
     let names = confined_child(own, &["agent", "--confined", "names"], NOBODY);
     agent.kill();
     wait_until("its parts have ended", || !runs(names));
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }

@@ -117,7 +117,7 @@ fn live_a_port_whose_interface_was_deleted_leaves_nothing_pinned() {
         };
         attach_v1();
         ip(&namespace, "link del v1");
-        success(uc(&["detach", "--all"]));
+        success(uc(&["detach", "--all", "--now"]));
         assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
 
         // With another port beside it that stays.
@@ -131,7 +131,7 @@ fn live_a_port_whose_interface_was_deleted_leaves_nothing_pinned() {
             ports.iter().any(|port| port["name"] == "lo"),
             "{via}: {seen}"
         );
-        success(uc(&["detach", "--all"]));
+        success(uc(&["detach", "--all", "--now"]));
         assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
     }
 }
@@ -170,7 +170,7 @@ fn live_attach_with_law_pass_reports_counting_only() {
     let sandbox = Sandbox::new();
     let told = success(sandbox.uc(&namespace, &["attach", "lo", "--law", "pass"]));
     assert_eq!(told, "lo: attached; all flows pass and are counted\n");
-    success(sandbox.uc(&namespace, &["detach", "--all"]));
+    success(sandbox.uc(&namespace, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn live_attached_bridge_is_named_with_the_ports_to_attach_instead() {
         "{}",
         told.stderr
     );
-    success(sandbox.uc(&namespace, &["detach", "--all"]));
+    success(sandbox.uc(&namespace, &["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn live_status_of_ports_attached_by_hand_names_their_laws() {
     let ports = told["ports"].as_array().unwrap();
     let v2 = ports.iter().find(|port| port["name"] == "v2").unwrap();
     assert_eq!(v2["laws"], laws, "{told}");
-    success(sandbox.uc(&namespace, &["detach", "--all"]));
+    success(sandbox.uc(&namespace, &["detach", "--all", "--now"]));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn live_server_that_resets_ecn_syns_refuses_one_connection_an_hour() {
         let text = success(sandbox.uc(&net.host, &["flows", "--json"]));
         let avoided = packets(&serde_json::from_str(&text).unwrap(), "ecn_avoided");
         assert_eq!(avoided > 0, law != "coupled", "law {law}: {avoided}");
-        success(sandbox.uc(&net.host, &["detach", "--all"]));
+        success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
     }
 }
 
@@ -126,7 +126,7 @@ fn learns(rules: &str, why: &str) {
             next < plain + plain / 2,
             "law {law}: {next:?}, not {plain:?}"
         );
-        success(sandbox.uc(&net.host, &["detach", "--all"]));
+        success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
     }
 }
 
@@ -205,7 +205,7 @@ fn live_answers_take_no_round_trip_more_than_without_a_port() {
                 0,
                 "scale {wscale}, {law:?}: {with:?}, not {plain:?}"
             );
-            success(sandbox.uc(&net.host, &["detach", "--all"]));
+            success(sandbox.uc(&net.host, &["detach", "--all", "--now"]));
         }
     }
 }

@@ -63,7 +63,7 @@ fn live_status_names_the_filter_that_hides_a_port_until_it_is_gone() {
         assert_eq!(port["seen_to_guest"], 0, "{seen}");
         tc(&namespace, &format!("filter del dev v1 {hook} prio 1"), &[]);
         success(uc(&["status"]));
-        success(uc(&["detach", "--all"]));
+        success(uc(&["detach", "--all", "--now"]));
         tc(&namespace, "qdisc del dev v1 clsact", &[]);
     }
     // through TCX ours run before any filter

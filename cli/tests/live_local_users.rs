@@ -43,7 +43,7 @@ fn live_pins_where_others_may_write_are_refused_with_the_remedy() {
     closed.args(["go-w", "/sys/fs/bpf/undercurrent"]);
     success(closed);
     success(here.uc(&["attach", "v1"]));
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn live_a_users_lock_on_the_bpf_file_system_delays_nothing() {
         .unwrap();
     assert_eq!(&held, b"held\n");
     assert_eq!(outcome(here.agent(&["--once"])).status, Some(0));
-    success(here.uc(&["detach", "--all"]));
+    success(here.uc(&["detach", "--all", "--now"]));
     drop(holder.stdin.take());
     assert!(
         holder.wait().unwrap().success(),

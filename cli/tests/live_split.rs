@@ -345,7 +345,7 @@ fn live_port_with_a_law_can_be_split_and_explain_names_the_caveat() {
         });
     }
     split.end();
-    success(uc(&["detach", "--all"]));
+    success(uc(&["detach", "--all", "--now"]));
 }
 
 #[test]
