@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! guest's namespace          hosts' namespace
-//! sockets – eth0 ========== p0 – bridge – t0 ~~~ the script
-//!                           └ port programs, if a law is given
+//! sockets – tun0 ~~~~~~~~~~~~~~~~~~~~~~~~~~ the script
+//! sockets – tun0 ========== p0 – bridge – t0 ~~~ the script, if a law is given
+//!                           └ port programs
 //! ```
 
 mod calls;
@@ -38,7 +39,10 @@ use wires::Wires;
 const TOLERANCE: Nanos = Nanos::from_millis(60);
 /// Longest wait for a call that a script does not expect to block.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest payload of one segment unless a script gives `--mss`: what an MTU of 1500 bytes holds.
+/// Longest wait for the thread of a call that the kernel has let go.
+const WAKING: Duration = Duration::from_millis(5);
+/// Longest payload of one segment before programs unless a script gives `--mss`: what an MTU of 1500
+/// bytes holds.
 const SEGMENT_BYTES: u16 = 1460;
 
 /// A call that blocks in a thread of its own.
@@ -77,7 +81,7 @@ impl Kernel {
             sockets: Sockets::new(wires.guest.clone()),
             wires,
             ends: Ends::new(false),
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes: law.map_or(u16::MAX, |_| SEGMENT_BYTES),
             left: Left::default(),
             ports: (GUEST_PORT, PEER_PORT),
             is_connecting: false,
@@ -123,10 +127,12 @@ impl Kernel {
 
     /// Reads what the guest has sent.
     fn pump(&mut self) {
-        let mut buffer = vec![0; FRAME_BYTES_MAX];
+        let mut buffer = vec![0; VIRTIO_HEADER_BYTES + FRAME_BYTES_MAX];
+        let link = self.wires.link();
         while let Ok(Some(length)) = self.wires.tap.read(&mut buffer) {
             let frame = buffer[..length].get(VIRTIO_HEADER_BYTES..);
-            let Some((datagram, ports)) = frame.and_then(frames::decode) else {
+            let Some((datagram, ports)) = frame.and_then(|frame| frames::decode(frame, link))
+            else {
                 continue;
             };
             if self.is_connecting && frames::is_syn(&datagram) && ports != self.ports {
@@ -137,6 +143,14 @@ impl Kernel {
             if ports == self.ports {
                 self.sent.push_back((self.now(), datagram));
             }
+        }
+    }
+
+    fn write(&self, frame: &[u8]) -> Result<(), Stop> {
+        match self.wires.tap.write(frame) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Stop::Differs("the tap had no room for a frame".to_owned())),
+            Err(error) => Err(Stop::Differs(error.to_string())),
         }
     }
 
@@ -222,12 +236,14 @@ impl Target for Kernel {
 
     fn arrive(&mut self, datagram: &Datagram) -> Result<(), Stop> {
         self.pump();
-        let frame = frames::encode(datagram, self.ends, self.ports, self.segment_bytes);
-        match self.wires.tap.write(&frame) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Stop::Differs("the tap had no room for a frame".to_owned())),
-            Err(error) => Err(Stop::Differs(error.to_string())),
-        }
+        let link = self.wires.link();
+        self.write(&frames::encode(
+            datagram,
+            link,
+            self.ends,
+            self.ports,
+            self.segment_bytes,
+        ))
     }
 
     fn report(&mut self, _report: &Report) -> Result<(), Stop> {
@@ -273,7 +289,8 @@ impl Target for Kernel {
     }
 
     fn completed(&mut self) -> Option<(Nanos, Answer)> {
-        let (at, answer) = self.waiting.as_ref()?.answer.try_recv().ok()?;
+        let answer = &self.waiting.as_ref()?.answer;
+        let (at, answer) = answer.recv_timeout(WAKING).ok()?;
         self.waiting = None;
         let at = at.saturating_duration_since(self.start);
         Some((Nanos(at.as_nanos() as u64), answer))

@@ -39,7 +39,7 @@ impl Tap {
     /// [`LabError::Tap`] when the device or the name is refused, [`LabError::Namespace`] when the
     /// namespace can't be entered.
     pub fn open(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
-        Self::with_flags(namespace, name, 0)
+        Self::with_flags(namespace, name, libc::IFF_TAP)
     }
 
     /// Creates the tap `name` inside `namespace` for a VM, whose network card is behind it. With
@@ -49,7 +49,24 @@ impl Tap {
     /// As [`Tap::open`].
     pub fn for_machine(namespace: &Namespace, name: &str, offload: bool) -> Result<Self, LabError> {
         let header = if offload { libc::IFF_VNET_HDR } else { 0 };
-        Self::with_flags(namespace, name, header)
+        Self::with_flags(namespace, name, libc::IFF_TAP | header)
+    }
+
+    /// Creates `name` inside `namespace` as packetdrill does: packets come without Ethernet's header,
+    /// after a virtio header, and may be segments of up to 64 KiB in both directions.
+    ///
+    /// # Errors
+    /// As [`Tap::open`].
+    pub fn without_ethernet(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
+        let tun = Self::with_flags(namespace, name, libc::IFF_TUN | libc::IFF_VNET_HDR)?;
+        // linux/if_tun.h: TUNSETOFFLOAD, _IOW('T', 208, unsigned int), with TUN_F_CSUM, TUN_F_TSO4,
+        // TUN_F_TSO6 and TUN_F_TSO_ECN.
+        let code = nix::request_code_write!(b'T', 208, size_of::<libc::c_uint>());
+        // SAFETY: the descriptor is open, and the argument is a number, not a pointer.
+        if unsafe { libc::ioctl(tun.file.as_raw_fd(), code, 0x0f as libc::c_ulong) } < 0 {
+            return Err(tun.failed("configuring", io::Error::last_os_error()));
+        }
+        Ok(tun)
     }
 
     fn with_flags(namespace: &Namespace, name: &str, flags: i32) -> Result<Self, LabError> {
@@ -140,7 +157,7 @@ fn open_here(name: &str, flags: i32) -> io::Result<File> {
         .open("/dev/net/tun")?;
     let mut request = TapRequest {
         name: [0; libc::IFNAMSIZ],
-        flags: (libc::IFF_TAP | libc::IFF_NO_PI | flags) as libc::c_short,
+        flags: (libc::IFF_NO_PI | flags) as libc::c_short,
         padding: [0; 22],
     };
     request.name[..name.len()].copy_from_slice(name.as_bytes());

@@ -20,6 +20,7 @@ pub(super) const GUEST_PORT: u16 = 8080;
 pub(super) const PEER_PORT: u16 = 45_000;
 /// Length of the virtio header before each frame of the tap.
 pub(super) const VIRTIO_HEADER_BYTES: usize = 10;
+const ETHERNET_HEADER_BYTES: usize = 14;
 /// Where the checksum is in the header of TCP.
 const CHECKSUM_AT: usize = 16;
 /// Space for options in the header of TCP, and their kinds.
@@ -30,6 +31,29 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+
+/// What is before the IP header of a frame, after the virtio header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// Ethernet's header.
+    Ethernet,
+    /// Nothing.
+    None,
+}
+
+impl Link {
+    /// Removes Ethernet's header from a new frame if the link has none.
+    pub(super) fn strip(self, frame: &mut Vec<u8>) {
+        if self == Link::None {
+            frame.drain(VIRTIO_HEADER_BYTES..VIRTIO_HEADER_BYTES + ETHERNET_HEADER_BYTES);
+        }
+    }
+}
+
+/// Begins a frame with a virtio header that says nothing.
+pub(super) fn begin() -> Vec<u8> {
+    vec![0; VIRTIO_HEADER_BYTES]
+}
 
 /// The addresses of the guest and of the script, of one version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +93,7 @@ pub(super) fn is_syn(datagram: &Datagram) -> bool {
 /// of this size.
 pub(super) fn encode(
     datagram: &Datagram,
+    link: Link,
     ends: Ends,
     ports: (u16, u16),
     segment_bytes: u16,
@@ -122,19 +147,29 @@ pub(super) fn encode(
         }
     };
     let payload = vec![0; usize::from(segment.payload_bytes)];
-    let mut bytes = vec![0; VIRTIO_HEADER_BYTES];
+    let mut bytes = begin();
     let header_bytes = tcp.header_len();
     let written = builder.tcp_header(tcp).write(&mut bytes, &payload);
     debug_assert!(written.is_ok(), "a vector takes every frame");
+    link.strip(&mut bytes);
     if segment.payload_bytes > segment_bytes {
         let transport_bytes = header_bytes + payload.len();
-        offload(&mut bytes, ends.is_v6(), transport_bytes, segment_bytes);
+        offload(&mut bytes, link, ends, transport_bytes, segment_bytes);
     }
     bytes
 }
 
-/// Makes a frame one that hardware would have segmented: the checksum is that of the pseudo header.
-fn offload(bytes: &mut [u8], is_v6: bool, transport_bytes: usize, segment_bytes: u16) {
+/// Makes a frame one that hardware would have segmented. Where devices follow, the checksum is that of
+/// the pseudo header.
+fn offload(bytes: &mut [u8], link: Link, ends: Ends, transport_bytes: usize, segment_bytes: u16) {
+    let is_v6 = ends.is_v6();
+    // struct virtio_net_hdr of linux/virtio_net.h
+    bytes[1] = if is_v6 { 4 } else { 1 };
+    bytes[4..6].copy_from_slice(&segment_bytes.to_ne_bytes());
+    if link == Link::None {
+        // As packetdrill: a length of headers here would change the memory that the kernel counts.
+        return;
+    }
     let start = bytes.len() - transport_bytes;
     let address_bytes = if is_v6 { 32 } else { 8 };
     let addresses = &bytes[start - address_bytes..start];
@@ -146,12 +181,9 @@ fn offload(bytes: &mut [u8], is_v6: bool, transport_bytes: usize, segment_bytes:
     }
     let field = start + CHECKSUM_AT;
     bytes[field..field + 2].copy_from_slice(&(sum as u16).to_be_bytes());
-    // struct virtio_net_hdr of linux/virtio_net.h
-    let gso_type = if is_v6 { 4 } else { 1 };
     let header_end = (start - VIRTIO_HEADER_BYTES) as u16;
-    bytes[..2].copy_from_slice(&[1, gso_type]);
+    bytes[0] = 1;
     bytes[2..4].copy_from_slice(&header_end.to_ne_bytes());
-    bytes[4..6].copy_from_slice(&segment_bytes.to_ne_bytes());
     bytes[6..8].copy_from_slice(&header_end.to_ne_bytes());
     bytes[8..10].copy_from_slice(&(CHECKSUM_AT as u16).to_ne_bytes());
 }
@@ -192,8 +224,12 @@ fn option_bytes(datagram: &Datagram) -> Vec<u8> {
 }
 
 /// Reads a frame of the guest: a segment, and the guest's and the peer's port.
-pub(super) fn decode(frame: &[u8]) -> Option<(Datagram, (u16, u16))> {
-    let packet = SlicedPacket::from_ethernet(frame).ok()?;
+pub(super) fn decode(frame: &[u8], link: Link) -> Option<(Datagram, (u16, u16))> {
+    let packet = match link {
+        Link::Ethernet => SlicedPacket::from_ethernet(frame),
+        Link::None => SlicedPacket::from_ip(frame),
+    };
+    let packet = packet.ok()?;
     let (hops, class, ecn) = match packet.net.as_ref()? {
         NetSlice::Ipv4(ip) => {
             let header = ip.header();
@@ -278,4 +314,48 @@ fn options(mut bytes: &[u8]) -> (Options, Vec<OtherOption>) {
         bytes = after;
     }
     (options, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_read_as_it_was_made_with_and_without_ethernet() {
+        let segment = Segment {
+            seq: 7,
+            ack: 9,
+            window: 100,
+            payload_bytes: 3000,
+            flags: flags::ACK | flags::PSH,
+            ecn: Ecn::Ect0,
+            options: Options::default(),
+        };
+        let made = Datagram {
+            segment,
+            hops: 64,
+            class: 32,
+            urgent: None,
+            others: Vec::new(),
+        };
+        for is_v6 in [false, true] {
+            for (link, head) in [
+                // Packetdrill gives the type and the size of segments only.
+                (Link::None, [0, 0, 0, 232, 3, 0, 0, 0, 0]),
+                (Link::Ethernet, [1, 0, 0, 232, 3, 0, 0, 16, 0]),
+            ] {
+                let mut frame = encode(&made, link, Ends::new(is_v6), (80, 90), 1000);
+                let read = decode(&frame[VIRTIO_HEADER_BYTES..], link);
+                assert_eq!(read, Some((made.clone(), (90, 80))), "{link:?}");
+                assert_eq!(frame.remove(1), if is_v6 { 4 } else { 1 });
+                if link == Link::Ethernet {
+                    // Where the headers end, and where that of TCP begins.
+                    let start = if is_v6 { 54 } else { 34 };
+                    assert_eq!((frame[1], frame[5]), (start, start));
+                    (frame[1], frame[5]) = (0, 0);
+                }
+                assert_eq!(frame[..head.len()], head, "{link:?}");
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use uc_core::Law;
 use uc_drill::Stop;
 use uc_experiment::{Parameters, Profile};
 
-use super::frames::{Ends, GUEST_MAC, PEER_MAC};
+use super::frames::{Ends, GUEST_MAC, Link, PEER_MAC};
 use crate::error::LabError;
 use crate::netns::Namespace;
 use crate::ports::programs::LivePorts;
@@ -12,6 +12,9 @@ use crate::ports::{Part, Port, Ports};
 use crate::stack::bridge_sysctls;
 use crate::tap::Tap;
 use crate::wiring::{ip_batch, wait_running};
+
+/// The guest's interface, by packetdrill's name: commands of scripts name it.
+const INTERFACE: &str = "tun0";
 
 /// The guest's namespace, what connects it with the script, and the programs on its port.
 pub(super) struct Wires {
@@ -23,13 +26,17 @@ pub(super) struct Wires {
 }
 
 impl Wires {
-    /// Makes the namespaces and the tap.
+    /// Makes the namespaces and the tap. Without programs the tap is the guest's own interface, so what
+    /// the kernel does there is what it does under packetdrill.
     pub(super) fn new(law: Option<Law>) -> Result<Wires, LabError> {
         crate::need::check()?;
         let guest = Namespace::new("the guest")?;
         let hosts = Namespace::new("the hosts")?;
         hosts.set_sysctls(&bridge_sysctls())?;
-        let tap = Tap::for_machine(&hosts, "t0", true)?;
+        let tap = match law {
+            Some(_) => Tap::for_machine(&hosts, "t0", true)?,
+            None => Tap::without_ethernet(&guest, INTERFACE)?,
+        };
         Ok(Wires {
             guest,
             hosts,
@@ -37,6 +44,14 @@ impl Wires {
             law,
             ports: LivePorts::default(),
         })
+    }
+
+    /// Returns what is before the IP header of a frame.
+    pub(super) fn link(&self) -> Link {
+        match self.law {
+            Some(_) => Link::Ethernet,
+            None => Link::None,
+        }
     }
 
     /// Wires the guest with its address, and attaches the programs.
@@ -55,23 +70,25 @@ impl Wires {
         self.guest.set_sysctls(&sysctls)?;
         let Ends { guest, peer } = ends;
         let (length, nodad) = if is_v6 { (64, " nodad") } else { (24, "") };
+        let mtu = mtu.map_or(String::new(), |mtu| format!(" mtu {mtu}"));
+        let mut lines = vec![
+            "link set lo up".to_owned(),
+            format!("link set {INTERFACE}{mtu} up"),
+            format!("addr add {guest}/{length} dev {INTERFACE}{nodad}"),
+            format!("route add {peer} dev {INTERFACE}"),
+        ];
+        if self.law.is_none() {
+            ip_batch(&self.guest, &lines)?;
+            return wait_running(&self.guest);
+        }
         let hosts = self.hosts.path();
         let hosts = hosts.display();
-        let mtu = mtu.map_or(String::new(), |mtu| format!(" mtu {mtu}"));
         let (guest_mac, peer_mac) = (mac(GUEST_MAC), mac(PEER_MAC));
-        ip_batch(
-            &self.guest,
-            &[
-                "link set lo up".to_owned(),
-                format!(
-                    "link add eth0 address {guest_mac}{mtu} type veth peer name p0{mtu} netns {hosts}"
-                ),
-                "link set eth0 up".to_owned(),
-                format!("addr add {guest}/{length} dev eth0{nodad}"),
-                format!("route add {peer} dev eth0"),
-                format!("neigh add {peer} lladdr {peer_mac} dev eth0 nud permanent"),
-            ],
-        )?;
+        let veth = format!("link add {INTERFACE} address {guest_mac}{mtu} type veth");
+        lines.insert(0, format!("{veth} peer name p0{mtu} netns {hosts}"));
+        let neighbor = format!("neigh add {peer} lladdr {peer_mac} dev {INTERFACE} nud permanent");
+        lines.push(neighbor);
+        ip_batch(&self.guest, &lines)?;
         ip_batch(
             &self.hosts,
             &[
