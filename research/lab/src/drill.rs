@@ -11,6 +11,7 @@
 mod calls;
 mod commands;
 mod frames;
+mod icmp;
 mod kernel_call;
 mod wires;
 
@@ -246,8 +247,10 @@ impl Target for Kernel {
         ))
     }
 
-    fn report(&mut self, _report: &Report) -> Result<(), Stop> {
-        Err(Stop::Lacks("ICMP errors for a kernel".to_owned()))
+    fn report(&mut self, report: &Report) -> Result<(), Stop> {
+        self.pump();
+        let link = self.wires.link();
+        self.write(&icmp::encode(report, link, self.ends, self.ports)?)
     }
 
     fn call(&mut self, call: SystemCall, blocks: bool) -> Option<Answer> {
