@@ -35,6 +35,11 @@ fn is_null(expression: &Expression) -> bool {
     name(expression) == "NULL"
 }
 
+/// Returns whether an argument is an address without a family, which ends a connection.
+pub(crate) fn is_no_address(expression: &Expression) -> bool {
+    name(expression) == "AF_UNSPEC"
+}
+
 fn name(expression: &Expression) -> &str {
     match expression {
         Expression::Name(name) => name,
@@ -70,6 +75,9 @@ pub(crate) fn translate(
         "bind" => SystemCall::Bind(first()?),
         "listen" => SystemCall::Listen(first()?),
         "accept" => SystemCall::Accept(first()?),
+        "connect" if is_no_address(argument(call, 1)?) => {
+            return Err(Stop::Lacks("connect with AF_UNSPEC".to_owned()));
+        }
         "connect" => SystemCall::Connect(first()?),
         "close" => SystemCall::Close(first()?),
         "read" | "recv" => {

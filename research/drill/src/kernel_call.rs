@@ -8,8 +8,8 @@ pub(crate) const VALUE_BYTES: usize = 128;
 pub struct Memory {
     /// The bytes, before the call or after it.
     pub bytes: Vec<u8>,
-    /// Pointers in the bytes: where they are, and the memory that they point to.
-    pub pointers: Vec<(usize, Memory)>,
+    /// Pointers in the bytes: where they are, and what they point to.
+    pub pointers: Vec<(usize, Argument)>,
 }
 
 /// An argument of a call.
@@ -23,6 +23,17 @@ pub enum Argument {
     Peer,
     /// The length of an address.
     AddressLength,
+}
+
+impl Argument {
+    /// Returns whether the kernel finds the peer's address through it.
+    pub fn names_peer(&self) -> bool {
+        match self {
+            Argument::Peer => true,
+            Argument::Memory(memory) => memory.pointers.iter().any(|(_, to)| to.names_peer()),
+            Argument::Number(_) | Argument::AddressLength => false,
+        }
+    }
 }
 
 /// A call for a kernel, with the target's file descriptors.
@@ -55,7 +66,7 @@ impl Memory {
         self.bytes.extend(bytes);
     }
 
-    pub(crate) fn pointer(&mut self, to: Memory) {
+    pub(crate) fn pointer(&mut self, to: Argument) {
         self.pointers.push((self.bytes.len(), to));
         self.push([0; 8]);
     }

@@ -3,7 +3,7 @@
 //! The script's arguments become [`Argument`]s; what the kernel leaves in their memory is compared with
 //! what the script writes there.
 
-use crate::calls::number;
+use crate::calls::{is_no_address, number};
 use crate::constants::known;
 use crate::kernel_call::{Argument, KernelCall, Memory, VALUE_BYTES};
 use crate::syntax::{Call, Expression};
@@ -15,6 +15,8 @@ const EVENTS_MAX: i64 = 8;
 const DATA_BYTES_MAX: i64 = 1 << 26;
 /// Bytes for control messages.
 const CONTROL_BYTES: usize = 512;
+/// Length of the longest address, of IPv6.
+const ADDRESS_BYTES: usize = 28;
 /// Where the flags are in `struct msghdr`, and its pointer and length of control messages.
 const MESSAGE_FLAGS: usize = 48;
 const CONTROL_LENGTH: usize = 40;
@@ -32,6 +34,7 @@ pub(crate) fn lay_out(
         "write" | "read" => "fbn",
         "send" | "recv" => "fbnn",
         "sendmsg" | "recvmsg" => "fmn",
+        "connect" => "fta",
         "shutdown" | "listen" => "fn",
         "poll" => "onn",
         "epoll_create" => "n",
@@ -82,6 +85,7 @@ pub(crate) fn lay_out(
                 }
                 Argument::Memory(all)
             }
+            ('t', _) if is_no_address(written) => Argument::Memory(Memory::zeros(ADDRESS_BYTES)),
             ('t', _) => Argument::Peer,
             ('a', _) => Argument::AddressLength,
             ('n', _) => Argument::Number(number(written)?),
@@ -149,8 +153,10 @@ fn control(
         return Ok(());
     };
     let length = seen.at::<8>(CONTROL_LENGTH);
-    let control = seen.pointers.last().map(|(_, control)| control);
-    let control = control.cloned().unwrap_or_default();
+    let control = match seen.pointers.last() {
+        Some((_, Argument::Memory(control))) => control.clone(),
+        _ => Memory::default(),
+    };
     let mut at = 0;
     for item in wanted {
         let item = fields(item)?;
@@ -243,16 +249,22 @@ fn message(name: &str, fields: &[Expression]) -> Result<Memory, Stop> {
             if !(0..=DATA_BYTES_MAX).contains(&length) {
                 return Err(Stop::Lacks(format!("data of {length} bytes")));
             }
-            vectors.pointer(Memory::zeros(length as usize));
+            vectors.pointer(Argument::Memory(Memory::zeros(length as usize)));
             vectors.push(length.to_le_bytes());
             count += 1;
         }
     }
-    let mut memory = Memory::zeros(16);
-    memory.pointer(vectors);
+    let mut memory = Memory::default();
+    if !receives && entry(fields, "msg_name") == Some(&Expression::Any) {
+        memory.pointer(Argument::Peer);
+        memory.push((ADDRESS_BYTES as u64).to_le_bytes());
+    } else {
+        memory.push([0; 16]);
+    }
+    memory.pointer(Argument::Memory(vectors));
     memory.push(count.to_le_bytes());
     let control_bytes = if receives { CONTROL_BYTES } else { 0 };
-    memory.pointer(Memory::zeros(control_bytes));
+    memory.pointer(Argument::Memory(Memory::zeros(control_bytes)));
     memory.push((control_bytes as u64).to_le_bytes());
     memory.push([0; 8]);
     Ok(memory)

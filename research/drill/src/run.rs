@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
             }
             Act::Sends(_) => {}
         }
-        self.finish_waiting_if_due()
+        self.finish_waiting_now()
     }
 
     /// Waits for a packet and compares it; returns when it was sent. Several segments that follow each
@@ -243,6 +243,10 @@ impl<'a> Run<'a> {
     }
 
     fn calls(&mut self, call: &'a Call, due: Option<Nanos>) -> Result<(), Stop> {
+        // At most one call blocks at a time: the one before should have returned.
+        if due.is_some() {
+            self.finish_waiting(Nanos::ZERO)?;
+        }
         let files = &self.files;
         let fd = |fd| {
             let known = files.get(&fd).copied();
@@ -269,7 +273,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Judges a blocking call that should have returned by now, or has.
+    /// Judges a blocking call that must have returned by now.
     fn finish_waiting_if_due(&mut self) -> Result<(), Stop> {
         match &self.waiting {
             Some(waiting) if self.base > waiting.due + self.tolerance => {
@@ -277,6 +281,18 @@ impl<'a> Run<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Judges a blocking call if it returns now, when it is due: a later call may depend on it.
+    fn finish_waiting_now(&mut self) -> Result<(), Stop> {
+        let base = self.base;
+        if let Some(waiting) = self.waiting.take_if(|waiting| base >= waiting.due) {
+            match self.target.completed() {
+                Some((at, answer)) => return self.returned(&waiting, at, &answer),
+                None => self.waiting = Some(waiting),
+            }
+        }
+        self.finish_waiting_if_due()
     }
 
     fn finish_waiting(&mut self, patience: Nanos) -> Result<(), Stop> {
@@ -289,16 +305,20 @@ impl<'a> Run<'a> {
         }
         let (name, due) = (&waiting.call.name, waiting.due);
         match self.target.completed() {
-            Some((at, answer)) => {
-                let tolerance = self.tolerance(due.since(waiting.begun));
-                if at + tolerance < due || at > due + tolerance {
-                    let why = format!("expected {name} to return at {due}, not at {at}");
-                    return Err(Stop::Differs(why));
-                }
-                self.answered(waiting.call, &answer)
-            }
+            Some((at, answer)) => self.returned(&waiting, at, &answer),
             None => Err(Stop::Differs(format!("{name} did not return by {due}"))),
         }
+    }
+
+    /// Judges a blocking call that returned.
+    fn returned(&mut self, waiting: &Waiting<'_>, at: Nanos, answer: &Answer) -> Result<(), Stop> {
+        let (name, due) = (&waiting.call.name, waiting.due);
+        let tolerance = self.tolerance(due.since(waiting.begun));
+        if at + tolerance < due || at > due + tolerance {
+            let why = format!("expected {name} to return at {due}, not at {at}");
+            return Err(Stop::Differs(why));
+        }
+        self.answered(waiting.call, answer)
     }
 
     /// Compares what a call returned with what the script expects.

@@ -160,7 +160,9 @@ impl Kernel {
         loop {
             self.pump();
             let now = self.now();
-            if (stops && !self.sent.is_empty()) || now >= until {
+            // A call that is connecting sends a SYN: what comes before it is of the connection before.
+            let awaits_syn = self.is_connecting && self.waiting.is_some();
+            if (stops && !self.sent.is_empty() && !awaits_syn) || now >= until {
                 return;
             }
             let left = Duration::from_nanos(until.since(now).0);
@@ -284,7 +286,7 @@ impl Target for Kernel {
 
     fn call_kernel(&mut self, call: KernelCall) -> Option<Answer> {
         self.pump();
-        self.is_connecting |= call.arguments.contains(&Argument::Peer);
+        self.is_connecting |= call.arguments.iter().any(Argument::names_peer);
         let peer = SocketAddr::new(self.ends.peer, GUEST_PORT);
         let blocks = call.blocks;
         let sockets = self.sockets.clone();

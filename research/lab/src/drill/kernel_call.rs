@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
+use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use uc_drill::target::Answer;
-use uc_drill::{Argument, KernelCall, Memory};
+use uc_drill::{Argument, KernelCall};
 
 use super::calls::Sockets;
 
@@ -22,6 +23,7 @@ fn number_of(name: &str) -> Option<(libc::c_long, Option<usize>)> {
         "read" => (libc::SYS_read, None),
         "sendmsg" => (libc::SYS_sendmsg, Some(2)),
         "recvmsg" => (libc::SYS_recvmsg, None),
+        "connect" => (libc::SYS_connect, None),
         "shutdown" => (libc::SYS_shutdown, None),
         "listen" => (libc::SYS_listen, None),
         "epoll_create" => (libc::SYS_epoll_create1, None),
@@ -34,11 +36,17 @@ fn number_of(name: &str) -> Option<(libc::c_long, Option<usize>)> {
     })
 }
 
-/// Writes the addresses of all memory into the pointers to it, and returns the address of its first
-/// byte.
-fn place(memory: &mut Memory) -> usize {
+/// Returns an argument as the kernel takes it: the address of its memory, into which the addresses that
+/// it points to are written.
+fn place(argument: &mut Argument, peer: &SockaddrStorage) -> usize {
+    let memory = match argument {
+        Argument::Number(number) => return *number as usize,
+        Argument::Peer => return &raw const *peer as usize,
+        Argument::AddressLength => return peer.len() as usize,
+        Argument::Memory(memory) => memory,
+    };
     for (at, inner) in &mut memory.pointers {
-        let address = place(inner);
+        let address = place(inner, peer);
         if let Some(bytes) = memory.bytes.get_mut(*at..*at + size_of::<usize>()) {
             bytes.copy_from_slice(&address.to_ne_bytes());
         }
@@ -53,15 +61,10 @@ pub(super) fn make(sockets: &Sockets, mut call: KernelCall, peer: SocketAddr) ->
     else {
         return Answer::fails(libc::ENOSYS.into());
     };
-    let address = nix::sys::socket::SockaddrStorage::from(peer);
+    let address = SockaddrStorage::from(peer);
     let mut raw = [0usize; ARGUMENTS];
     for (raw, argument) in raw.iter_mut().zip(&mut call.arguments) {
-        *raw = match argument {
-            Argument::Number(number) => *number as usize,
-            Argument::Memory(memory) => place(memory),
-            Argument::Peer => &raw const address as usize,
-            Argument::AddressLength => nix::sys::socket::SockaddrLike::len(&address) as usize,
-        };
+        *raw = place(argument, &address);
     }
     match call.name.as_str() {
         // Its only argument is a size that counts no more.
