@@ -25,6 +25,10 @@ pub struct Packetdrill {
     /// live
     #[arg(long, value_name = "LAW")]
     port: Option<String>,
+    /// Run the scripts' own shell commands, such as tc, with this process's rights, in the host's
+    /// network namespace; they may change the whole machine. Needs --on live
+    #[arg(long)]
+    shell: bool,
     /// Replace a word in the scripts, such as -D TFO_COOKIE=3021b9d889017eeb
     #[arg(short = 'D', long, value_name = "WORD=TEXT", value_parser = definition)]
     define: Vec<(String, String)>,
@@ -53,6 +57,9 @@ impl Packetdrill {
             Some(name) => Some(uc_port::law_named(name)?),
             None => None,
         };
+        if self.shell && self.on == On::Sim {
+            bail!("--shell needs --on live");
+        }
         let mut scripts = Vec::new();
         for file in &self.files {
             find(file, &mut scripts)?;
@@ -75,9 +82,18 @@ impl Packetdrill {
                 }
             };
             let folder = path.parent().unwrap_or(Path::new(""));
+            let folder = if folder == Path::new("") {
+                Path::new(".")
+            } else {
+                folder
+            };
             script.include(|file| fs::read_to_string(folder.join(file)).ok());
             let verdict = match self.on {
                 On::Sim => run(&script, &mut sim::Host::new()),
+                On::Live if self.shell => {
+                    let folder = fs::canonicalize(folder).with_context(|| name.clone())?;
+                    run(&script, &mut Kernel::new(law)?.with_shell(&folder))
+                }
                 On::Live => run(&script, &mut Kernel::new(law)?),
             };
             match &verdict {

@@ -44,6 +44,7 @@ fn a_failure_is_printed_with_its_place_and_a_skipped_script_with_its_reason() {
     write("unread.pkt", "0 close(3 = 0\n");
     write("accecn.pkt", "0 < SEWA 0:0(0) win 9 <ECN e1b 1>\n");
     write("defaults.sh", "sysctl -q net.ipv4.tcp_sack=7x\n");
+    write("shell.pkt", &format!("{socket}+0 `touch no_program`\n"));
     write("defines.pkt", &format!("{socket}+0 `./DEFAULTS.sh`\n"));
     write("no_script.txt", "0 close(3 = 0\n");
     let folder = folder.path().to_string_lossy();
@@ -53,8 +54,9 @@ fn a_failure_is_printed_with_its_place_and_a_skipped_script_with_its_reason() {
     for part in [
         "fails.pkt:2:1: no file descriptor 4 is open",
         "unread.pkt:1:11: expected `,`",
-        "0 passed, 2 failed, 3 skipped",
+        "0 passed, 2 failed, 4 skipped",
         "1  skipped: needs TCP over UDP",
+        "1  skipped: needs the command touch",
         "1  skipped: needs Accurate ECN (RFC 9768)",
         "1  skipped: needs the setting net.ipv4.tcp_sack=7x",
     ] {
@@ -72,6 +74,7 @@ fn a_file_or_law_that_cannot_be_played_is_an_error() {
         (&["/no/such.pkt"][..], "/no/such.pkt"),
         (&[&*empty], "no file ends in .pkt"),
         (&[&*script, "--port", "ecn"], "--port needs --on live"),
+        (&[&*script, "--shell"], "--shell needs --on live"),
         (
             &[&*script, "--on", "live", "--port", "none"],
             "no law 'none'",

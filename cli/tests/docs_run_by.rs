@@ -127,6 +127,11 @@ pub const RUN_BY: &[(&str, &str, &str)] = &[
         "fn live_every_script_passes_on_the_kernel_with_and_without_a_port",
     ),
     (
+        "uc-bench packetdrill --on live --shell",
+        "research/lab/tests/live_drill.rs",
+        "fn live_scripts_for_a_kernel_pass_and_their_commands_need_a_shell",
+    ),
+    (
         "uc-bench reproduce",
         "bench/tests/reproduce.rs",
         "fn an_accepted_record_is_reproduced_and_stays_as_it_is",

@@ -4,9 +4,8 @@ use std::fmt;
 
 use crate::verdict::Stop;
 
-/// Commands without an effect on a new host: nothing is remembered or restored, and no queue paces.
-const IDLE: [&str; 3] = [
-    "ip tcp_metrics flush all",
+/// Commands without an effect on a new host: nothing is restored, and no queue paces.
+const IDLE: [&str; 2] = [
     "tc qdisc add dev tun0 root pfifo",
     "/tmp/sysctl_restore_${PPID}.sh",
 ];
@@ -25,6 +24,10 @@ pub enum Command<'a> {
     Count(State, &'a str),
     /// `tcpdrop -s TIME_WAIT`: all connections in TIME-WAIT end.
     DropTimeWait,
+    /// `ip tcp_metrics flush all`: what the host knows of its peers is forgotten.
+    ForgetPeers,
+    /// Any other line, for a shell.
+    Other(&'a str),
 }
 
 /// A state that scripts count sockets in.
@@ -74,27 +77,25 @@ impl<'a> Command<'a> {
     /// Reads shell commands, one a line.
     ///
     /// # Errors
-    /// [`Stop::Lacks`] with the name of any other command or state.
+    /// [`Stop::Lacks`] with the name of a state that no host counts.
     pub fn parse(text: &'a str) -> Result<Vec<Self>, Stop> {
         // Comments, and where the output goes, are no part of a command.
         let until = |line: &'a str, end| line.split(end).next().unwrap_or(line);
-        let lines = text
-            .lines()
-            .map(|line| until(until(until(line, "#"), " >"), " 2>"));
-        let lines = lines.map(str::trim).filter(|line| !line.is_empty());
-        let busy = lines.filter(|line| !IDLE.contains(line));
-        busy.map(Self::parse_one).collect()
+        let lines = text.lines().map(|line| {
+            let bare = until(until(until(line, "#"), " >"), " 2>");
+            (line.trim(), bare.trim())
+        });
+        let busy = lines.filter(|(_, bare)| !bare.is_empty() && !IDLE.contains(bare));
+        busy.map(|(whole, bare)| Self::parse_one(whole, bare))
+            .collect()
     }
 
-    fn parse_one(line: &'a str) -> Result<Self, Stop> {
+    fn parse_one(whole: &'a str, line: &'a str) -> Result<Self, Stop> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["sysctl", ..] => Ok(Self::Settings(settings(line, "sysctl"))),
             [name, ..] if name.ends_with("/set_sysctls.py") => {
-                let found = settings(line, name);
-                let key = |path: &str| path.trim_start_matches("/proc/sys/").replace('/', ".");
-                let found = found.into_iter().map(|(name, value)| (key(&name), value));
-                Ok(Self::Settings(found.collect()))
+                Ok(Self::Settings(settings(line, name)))
             }
             ["nstat"] | ["nstat", "-n" | "-s"] => Ok(Self::Forget),
             ["nstat", .., "|", "grep", name] => Ok(Self::Counter(name.trim_end_matches('|'), None)),
@@ -106,11 +107,17 @@ impl<'a> Command<'a> {
             ["sockstat", .., "|", "grep", "-c", state, "|", "grep", count] => {
                 Ok(Self::Count(State::parse(state)?, count))
             }
+            ["ip", "tcp_metrics", "flush", "all"] => Ok(Self::ForgetPeers),
             ["tcpdrop", "-s", "TIME_WAIT"] => Ok(Self::DropTimeWait),
-            [name, ..] => Err(Stop::Lacks(format!("the command {name}"))),
-            [] => Ok(Self::Settings(Vec::new())),
+            _ => Ok(Self::Other(whole)),
         }
     }
+}
+
+/// Returns a line that no host reads as what it lacks.
+pub fn lacks(line: &str) -> Stop {
+    let name = line.split_whitespace().next().unwrap_or("");
+    Stop::Lacks(format!("the command {name}"))
 }
 
 /// Reads `NAME=VALUE` words after `program`; a value may stand between double quotes.
@@ -129,7 +136,8 @@ fn settings(line: &str, program: &str) -> Vec<(String, String)> {
         };
         if !name.starts_with('-') {
             let value: Vec<_> = value.split_whitespace().map(calculated).collect();
-            found.push((name.to_owned(), value.join(" ")));
+            let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
+            found.push((name, value.join(" ")));
         }
         rest = after.trim_start();
     }
@@ -163,7 +171,10 @@ mod tests {
             (
                 "#!/bin/bash\n# why\nip tcp_metrics flush all > /dev/null 2>&1\n\n\
                  sysctl -q a=\"1 2 $((3*4))\" b=5 > /dev/null 2>&1",
-                vec![Command::Settings(vec![own("a", "1 2 12"), own("b", "5")])],
+                vec![
+                    Command::ForgetPeers,
+                    Command::Settings(vec![own("a", "1 2 12"), own("b", "5")]),
+                ],
             ),
             (
                 "../set_sysctls.py /proc/sys/net/ipv4/tcp_sack=0\nnstat > /dev/null",
@@ -184,20 +195,25 @@ mod tests {
                 "sockstat -P tcp | grep -c SYN_RCVD | grep 2",
                 vec![Command::Count(State::SynReceived, "2")],
             ),
+            (
+                "sysctl net/ipv4/a=1",
+                vec![Command::Settings(vec![own("net.ipv4.a", "1")])],
+            ),
             ("tcpdrop -s TIME_WAIT", vec![Command::DropTimeWait]),
+            (
+                "tc qdisc del dev tun0 2>/dev/null ; true # why",
+                vec![Command::Other(
+                    "tc qdisc del dev tun0 2>/dev/null ; true # why",
+                )],
+            ),
             ("  ", vec![]),
         ] {
             assert_eq!(Command::parse(text), Ok(read), "{text}");
         }
-        for (text, named) in [
-            ("rm -r x", "the command rm"),
-            (
-                "sockstat | grep -c LISTEN | grep 1",
-                "counting sockets in state LISTEN",
-            ),
-        ] {
-            assert_eq!(Command::parse(text), Err(Stop::Lacks(named.to_owned())));
-        }
+        let named = "counting sockets in state LISTEN".to_owned();
+        let refused = Command::parse("sockstat | grep -c LISTEN | grep 1");
+        assert_eq!(refused, Err(Stop::Lacks(named)));
+        assert_eq!(lacks("rm -r x"), Stop::Lacks("the command rm".to_owned()));
     }
 
     #[test]

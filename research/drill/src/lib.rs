@@ -22,7 +22,7 @@ pub mod target;
 mod translate;
 mod verdict;
 
-pub use command::{Command, State};
+pub use command::{Command, State, lacks};
 pub use kernel_call::{Argument, KernelCall, Memory};
 pub use parse::{parse, parse_with};
 pub use run::run;

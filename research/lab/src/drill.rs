@@ -18,6 +18,7 @@ mod wires;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -90,6 +91,14 @@ impl Kernel {
             sent: VecDeque::new(),
             waiting: None,
         })
+    }
+
+    /// Lets scripts start programs: a shell runs the commands that this reader does not know, inside the
+    /// guest's namespace, with `folder` as its working folder, with this process's rights.
+    #[must_use]
+    pub fn with_shell(mut self, folder: &Path) -> Kernel {
+        self.left.folder = Some(folder.to_owned());
+        self
     }
 
     fn now(&self) -> Nanos {

@@ -2,7 +2,7 @@
 
 use uc_tcp::Stage;
 
-use crate::command::{Command, State};
+use crate::command::{Command, State, lacks};
 use crate::sim::host::Host;
 use crate::verdict::Stop;
 
@@ -25,7 +25,9 @@ impl Host {
                     .retain(|_, end| end.connection.stage() != Stage::TimeWait);
                 Ok(())
             }
-            Command::Forget => Ok(()),
+            // A simulated host remembers nothing of its peers.
+            Command::Forget | Command::ForgetPeers => Ok(()),
+            Command::Other(line) => Err(lacks(line)),
             Command::Counter(name, _) => Err(Stop::Lacks(format!("the counter {name}"))),
         }
     }

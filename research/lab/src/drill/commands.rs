@@ -1,8 +1,9 @@
 //! What the shell commands of scripts do on a kernel.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use uc_drill::{Command, State, Stop};
+use uc_drill::{Command, State, Stop, lacks};
 
 use crate::netns::Namespace;
 
@@ -13,6 +14,8 @@ pub(super) struct Left {
     pub(super) congestion_control: Option<String>,
     /// The kernel's counters at the last `nstat`.
     counters: BTreeMap<String, u64>,
+    /// The folder in which a shell runs all other commands; `None`: no script may start programs.
+    pub(super) folder: Option<PathBuf>,
 }
 
 /// Runs commands inside the guest's namespace. As in a shell, a setting that this kernel lacks or
@@ -31,6 +34,16 @@ pub(super) fn run(guest: &Namespace, commands: &str, left: &mut Left) -> Result<
                 }
             }
             Command::Count(state, wanted) => state.check(wanted, count(guest, state)?)?,
+            Command::ForgetPeers => shell(guest, Path::new("/"), "ip tcp_metrics flush all")?,
+            Command::Other(line) => match &left.folder {
+                Some(folder) => {
+                    let done = shell(guest, folder, line);
+                    if index == last {
+                        done?;
+                    }
+                }
+                None => return Err(lacks(line)),
+            },
             Command::DropTimeWait => return Err(Stop::Lacks("the command tcpdrop".to_owned())),
             Command::Forget => left.counters = counters(guest)?,
             Command::Counter(name, wanted) => {
@@ -48,6 +61,23 @@ pub(super) fn run(guest: &Namespace, commands: &str, left: &mut Left) -> Result<
         }
     }
     Ok(())
+}
+
+/// Runs a line in a shell inside the guest's namespace.
+fn shell(guest: &Namespace, folder: &Path, line: &str) -> Result<(), Stop> {
+    let mut shell = guest.command("sh");
+    let output = shell.args(["-c", line]).current_dir(folder).output();
+    let output = output.map_err(|error| Stop::Lacks(format!("a shell: {error}")))?;
+    match output.status.code() {
+        Some(0) => Ok(()),
+        // The shell's status for a program that is not installed.
+        Some(127) => Err(lacks(line)),
+        _ => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let why = format!("`{line}` failed ({}): {}", output.status, said.trim());
+            Err(Stop::Differs(why))
+        }
+    }
 }
 
 /// Returns the kernel's counters, as `nstat` names them.
