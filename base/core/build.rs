@@ -4,9 +4,18 @@ use std::path::PathBuf;
 
 use uc_words::fnv::fnv1a;
 
-/// What user space writes into maps: policies and rules, and a host's answer to a guest's group; and
-/// the reports that tests send to programs.
-const WRITTEN: [&str; 12] = [
+/// What user space writes into maps: policies and rules, flows of another host, and a host's answer to a
+/// guest's group; and the reports that tests send to programs.
+const WRITTEN: [&str; 21] = [
+    "uc_flow",
+    "uc_reno",
+    "uc_prr",
+    "uc_dctcp",
+    "uc_annex",
+    "uc_delay",
+    "uc_timer",
+    "uc_coupled",
+    "uc_ccc_segments",
     "uc_policy",
     "uc_parameters",
     "uc_dctcp_parameters",

@@ -55,6 +55,12 @@ impl Flow {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_is_sound(self) != 0 }
     }
+
+    /// Returns whether the flow shares a window.
+    pub fn is_coupled(&self) -> bool {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_is_coupled(self) != 0 }
+    }
 }
 
 impl Policy {

@@ -50,6 +50,7 @@ void uc_shim_rebase(struct uc_whole *flow, __s64 units);
 __u8 uc_shim_leave(struct uc_whole *flow);
 void uc_shim_return(struct uc_whole *flow);
 __u8 uc_shim_is_sound(const struct uc_whole *flow);
+__u8 uc_shim_is_coupled(const struct uc_whole *flow);
 int uc_shim_forgets(__u32 reason);
 __u32 uc_shim_remote_news_of(const struct uc_whole *flow);
 void uc_shim_remember(struct uc_remote *remote, const struct uc_whole *flow, __u64 now_ns);
@@ -195,6 +196,11 @@ void uc_shim_return(struct uc_whole *flow)
 __u8 uc_shim_is_sound(const struct uc_whole *flow)
 {
 	return uc_is_sound(&flow->flow);
+}
+
+__u8 uc_shim_is_coupled(const struct uc_whole *flow)
+{
+	return uc_is_coupled(&flow->flow);
 }
 
 void uc_shim_set_sack(struct uc_segment *segment, const struct uc_sack *sack)

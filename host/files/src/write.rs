@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use crate::error::FileError;
 
 /// Writes a file that only its owner can read, whole or not at all, whenever the process dies or the
-/// power fails. When it returns, the new text is on the disk.
+/// power fails. When it returns, the new content is on the disk.
 ///
 /// # Errors
 /// What the system says.
-pub fn write(path: &Path, text: &str) -> Result<(), FileError> {
+pub fn write(path: &Path, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), FileError> {
     let failed = |error| FileError::io(format!("write {}", path.display()), error);
     let beside = beside(path, "new");
     let mut file = File::options()
@@ -23,7 +23,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), FileError> {
         .custom_flags(libc::O_NOFOLLOW)
         .open(&beside)
         .map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.write_all(content.as_ref()).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     fs::rename(&beside, path).map_err(failed)?;
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
