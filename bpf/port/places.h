@@ -77,6 +77,23 @@ __attribute__((noinline)) int uc_find_pending(struct __sk_buff *skb)
 	return 1;
 }
 
+/* Lists the flow that this CPU has written to a slot. Returns 0 if that is impossible; the slot has
+ * no flow then. */
+static __always_inline int uc_show(struct __sk_buff *skb, struct uc_slot *slot,
+				   const struct uc_key *key, __u64 hash, __u32 place)
+{
+	int listed = uc_list(skb, hash, place);
+
+	if (!uc_lock_slot(slot, key))
+		return listed; /* not expected: nobody else removes a flow that is not listed */
+	if (listed)
+		slot->bits |= UC_SLOT_LISTED;
+	else
+		slot->key.ifindex = 0;
+	bpf_spin_unlock(&slot->lock);
+	return listed;
+}
+
 /* Writes the scratch slot and annex to the places in `pending`, which this CPU owns, and lists the
  * flow. Returns 0 if that is impossible; the places are still the caller's. A global function, for
  * the verifier. */
@@ -87,7 +104,6 @@ __attribute__((noinline)) int uc_write_in(struct __sk_buff *skb)
 	struct uc_pending *now = uc_pending_now();
 	struct uc_annex *annex;
 	struct uc_slot *slot;
-	int listed;
 
 	if (!skb || !fresh || !now)
 		return 0;
@@ -103,15 +119,7 @@ __attribute__((noinline)) int uc_write_in(struct __sk_buff *skb)
 	__builtin_memcpy(&slot->key, &fresh->key,
 			 sizeof(*slot) - __builtin_offsetof(struct uc_slot, key));
 	bpf_spin_unlock(&slot->lock);
-	listed = uc_list(skb, now->hash, now->place);
-	if (!uc_lock_slot(slot, &now->key))
-		return listed; /* not expected: nobody else removes a flow that is not listed */
-	if (listed)
-		slot->bits |= UC_SLOT_LISTED;
-	else
-		slot->key.ifindex = 0;
-	bpf_spin_unlock(&slot->lock);
-	return listed;
+	return uc_show(skb, slot, &now->key, now->hash, now->place);
 }
 
 /*

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use uc_words::fnv::fnv1a;
 
 /// What this crate writes into maps.
-const WRITTEN: [&str; 6] = [
+const WRITTEN: [&str; 8] = [
+    "uc_key",
+    "uc_slot",
     "uc_cursor",
     "uc_secret",
     "uc_page",
@@ -32,6 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &out.join("port.bpf.o"),
         &[&format!("-DUC_LAYOUT={layout:#x}ULL")],
     )?;
+    let enter = Path::new("bpf/port/enter.bpf.c");
+    uc_clang::bpf(&root, enter, &out.join("enter.bpf.o"), &[])?;
     write_numbers(layout, &out)?;
     if std::env::var_os("CARGO_FEATURE_OUTSIDE").is_some() {
         sources::write(&root, &out)?;
@@ -42,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_type("uc_key|uc_slot|uc_bucket|uc_secret|uc_asking|uc_turn|uc_cursor|__sk_buff")
         .allowlist_type("uc_port_coupling|uc_priority_key|uc_group|uc_group_guest|uc_member")
         .allowlist_type("uc_ring|uc_event|uc_event_kind|uc_agreed|uc_closing|uc_passed")
-        .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT|UC_SLOT_ANNEXED")
+        .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT|UC_SLOT_ANNEXED|UC_SLOT_HALF_OPEN")
         .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page|uc_about")
         .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_REMOTES_KEPT|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_HALF_OPEN_PART|UC_BUCKET.*|UC_NO_PLACE|UC_ABOUT_MARK")
         .blocklist_type("uc_rule|uc_match|uc_policy")

@@ -107,6 +107,12 @@ pub enum PortError {
         /// Name of the interface.
         name: String,
     },
+    /// The port drains.
+    #[error("'{name}' drains, so nothing is translated there; run `uc attach {name}` first")]
+    Drains {
+        /// Name of the interface.
+        name: String,
+    },
     /// The pinned maps have the layout of another version, which this version can't read.
     #[error(
         "the pins in {path} are another version's; run `uc agent --once`, or `uc attach` for any \

@@ -31,6 +31,8 @@ pub struct FlowView {
     pub rule_number: u16,
     /// Generation of the host's plan that had the rule ([`Programs::plan_generation`]).
     pub generation: u32,
+    /// DSCP of the flow's SYN, and of the SYN that it stores.
+    pub(crate) dscps: [u8; 2],
     pub(crate) place: u32,
 }
 
@@ -46,6 +48,7 @@ impl FlowView {
             rule: 0,
             rule_number: 0,
             generation: 0,
+            dscps: [0; 2],
             place: u32::MAX,
         }
     }
@@ -67,7 +70,7 @@ pub fn flow_key(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> Key {
 }
 
 /// Encodes a key as in the map. The struct has no padding, which the assertion below checks.
-fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr, vlan: u16) -> Key {
+pub(crate) fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr, vlan: u16) -> Key {
     let mut bytes = [0; KEY_BYTES];
     bytes[0..4].copy_from_slice(&ifindex.to_ne_bytes());
     bytes[4..6].copy_from_slice(&guest.port().to_be_bytes());
@@ -91,7 +94,8 @@ const _: () = {
     assert!(std::mem::offset_of!(uc_key, vlan) == 40);
 };
 
-fn mapped(address: IpAddr) -> Ipv6Addr {
+/// Returns an address as keys have it: IPv4 as ::ffff:a.b.c.d.
+pub(crate) fn mapped(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
@@ -134,6 +138,7 @@ fn view(place: u32, value: &[u8], in_force: u32) -> Option<(FlowView, Option<u32
         rule: slot.rule.into(),
         rule_number: slot.rule_number,
         generation: whole_generation(slot.generation, in_force),
+        dscps: [slot.dscp, slot.kept_dscp],
         place,
     };
     Some((flow, annex_at))

@@ -9,6 +9,7 @@
 //! - [`Store`]: the pins in bpffs, with which ports stay attached when no process is left;
 //! - [`PortPlan`]: an operator's settings of a port, by [`Rule`]s; [`PortView`]: the port's state;
 //! - [`PortCoupling`]: which flows of a port share windows; [`GroupView`]: the groups that result;
+//! - [`Handover`]: a port's flows on their way to another host;
 //! - [`Event`], [`Passed`]: a flow's history, and the flows that pass;
 //! - [`FlowView`], [`Counters`]: the flow table and the packet counters;
 //! - [`Netlink`]: requests to the kernel about what is not BPF.
@@ -25,6 +26,7 @@ mod error;
 mod events;
 mod flows;
 mod frames;
+mod handover;
 mod hash;
 mod hooks;
 mod index;
@@ -64,6 +66,7 @@ pub use error::PortError;
 pub use events::{Agreed, Closing, Event, EventKind, Passed};
 pub use flows::{FlowView, flow_key};
 pub use frames::{bind_to_port, draw_mark, port_address};
+pub use handover::{Handover, HandoverError, LeftFlow, Obstacle};
 pub use hooks::now_ns;
 pub use interfaces::{interface_index, is_bridge};
 pub use kernel_error::KernelError;

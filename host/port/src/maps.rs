@@ -1,7 +1,10 @@
 //! The maps with the programs' state and settings. They outlive the programs: the next version
 //! continues with them.
 
-use libbpf_rs::MapHandle;
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+
+use libbpf_rs::{MapHandle, OpenMapMut};
 
 macro_rules! maps {
     ($($name:ident),* $(,)?) => {
@@ -53,3 +56,12 @@ maps!(
     passed,
     passed_count,
 );
+
+impl Maps {
+    /// Lets an object that is about to be loaded use the map of the same name, if there is one.
+    pub(crate) fn lend(&self, map: &mut OpenMapMut<'_>) -> libbpf_rs::Result<()> {
+        let mut each = self.each().into_iter();
+        let own = each.find(|(name, _)| map.name() == OsStr::new(name));
+        own.map_or(Ok(()), |(_, own)| map.reuse_fd(own.as_fd()))
+    }
+}

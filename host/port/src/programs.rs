@@ -154,11 +154,7 @@ impl Programs {
 
     /// Loads the programs of an object for existing maps.
     pub(crate) fn load_for(file: &ProgramObject, maps: Maps) -> Result<Programs, PortError> {
-        let held = maps.each();
-        let object = Loaded::load(LOAD, file.bytes(), |map| {
-            let own = held.iter().find(|(name, _)| map.name() == OsStr::new(name));
-            own.map_or(Ok(()), |(_, own)| map.reuse_fd(own.as_fd()))
-        })?;
+        let object = Loaded::load(LOAD, file.bytes(), |map| maps.lend(map))?;
         let code = Code::of(&object, file, maps.events.max_entries() > 1)?;
         Ok(Programs { code, maps })
     }

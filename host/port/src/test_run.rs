@@ -34,7 +34,7 @@ pub struct PacketRun {
 }
 
 /// Index of an interface that every network namespace has.
-const LOOPBACK: u32 = 1;
+pub(crate) const LOOPBACK: u32 = 1;
 
 /// Room for bytes that a program may add; ours add none.
 const SLACK_BYTES: usize = 256;

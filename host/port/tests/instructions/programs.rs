@@ -12,8 +12,9 @@ use super::record::{Counts, Figures, compiler};
 pub const SECTION: &str = "programs";
 
 /// Sources of programs, with the macro that a build script would define.
-const SOURCES: [(&str, &[&str]); 2] = [
+const SOURCES: [(&str, &[&str]); 3] = [
     ("bpf/port/port.bpf.c", &["-DUC_LAYOUT=1ULL"]),
+    ("bpf/port/enter.bpf.c", &[]),
     ("bpf/watch/watch.bpf.c", &[]),
 ];
 

@@ -1,0 +1,54 @@
+//! Why a flow stays behind when others are handed over.
+
+use std::net::SocketAddr;
+
+use uc_core::{Flow, Law, consts};
+
+/// A flow that was not handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftFlow {
+    /// Address and port of the guest's end.
+    pub guest: SocketAddr,
+    /// Address and port of the other end.
+    pub remote: SocketAddr,
+    /// ID of the VLAN in which the port sees it; 0: in none.
+    pub vlan: u16,
+    /// Why it was not.
+    pub why: Obstacle,
+}
+
+/// Why a flow can't be handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// The flow has no state yet that is worth it.
+    #[error("it is in its handshake; a new SYN is translated where the guest is then")]
+    Handshake,
+    /// The law is from outside the tree; another host may have another one of its number.
+    #[error("its law {0} is from outside the tree")]
+    Law(u8),
+    /// The flow was idle so long that its place may be reused.
+    #[error("it was idle so long that it is over")]
+    Over,
+    /// The flow's window is a part of a group's, and the port has no group.
+    #[error("it shares its window, and flows of this port do not; give the port a coupling")]
+    NoGroup,
+    /// The table has the flow.
+    #[error("this port has it already")]
+    Known,
+    /// The port has as many flows as it may have.
+    #[error("this port has as many flows as it may; raise flows_max of its rules, or --flows-max")]
+    Quota,
+    /// The table has no room.
+    #[error("the flow table is full; raise agent.flows_max, or --flows-max")]
+    Full,
+}
+
+/// Returns why no host can take over a flow in this state.
+pub(crate) fn obstacle(state: &Flow) -> Option<Obstacle> {
+    let law = Law::of(&state.policy);
+    if !Law::inside().any(|inside| inside == law) {
+        return Some(Obstacle::Law(law.number()));
+    }
+    let is_agreed = u32::from(state.stage) == consts::TRANSLATING;
+    (!is_agreed).then_some(Obstacle::Handshake)
+}
