@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
+use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -61,6 +62,14 @@ impl ProbeKeys {
             Err(_) => return Err(WatchError::NoKey { path }),
         };
         keys_in(&text, &path)
+    }
+}
+
+impl ProbeKeys {
+    /// Returns whether [`ProbeKey::sign`] with one of the keys gives this tag.
+    pub fn have_signed(&self, bytes: &[u8], tag: u64) -> bool {
+        let mut keys = [Some(self.own), self.also].into_iter().flatten();
+        keys.any(|key| key.sign(bytes) == tag)
     }
 }
 
@@ -128,6 +137,17 @@ impl ProbeKey {
             let _gone = fs::remove_file(path);
         }
         written.map_err(failed)
+    }
+
+    /// Returns the SipHash-2-4 of bytes that are no tag's text: more than a probe has.
+    #[expect(
+        deprecated,
+        reason = "of the standard library's hashes it alone is SipHash-2-4 for good"
+    )]
+    pub fn sign(&self, bytes: &[u8]) -> u64 {
+        let mut hash = std::hash::SipHasher::new_with_keys(self.0.k0, self.0.k1);
+        hash.write(bytes);
+        hash.finish()
     }
 
     /// Returns the SipHash-2-4 of a tag's text.
@@ -259,6 +279,13 @@ mod tests {
             zero: bytes[54..].try_into().unwrap(),
         };
         assert_eq!(key.tag(&text).to_le_bytes(), VECTOR_56);
+        assert_eq!(key.sign(&bytes).to_le_bytes(), VECTOR_56);
+        let keys = ProbeKeys {
+            own: ProbeKey::from_bytes([1; 16]),
+            also: Some(key),
+        };
+        assert!(keys.have_signed(&bytes, u64::from_le_bytes(VECTOR_56)));
+        assert!(!keys.have_signed(&bytes[1..], u64::from_le_bytes(VECTOR_56)));
     }
 
     const VECTOR_56: [u8; 8] = [0xbd, 0x83, 0x8d, 0x3a, 0xaf, 0xbf, 0x8d, 0xb7];
