@@ -16,6 +16,7 @@ pub mod flows;
 pub mod full;
 pub mod given;
 pub mod guest;
+pub mod handover;
 pub mod hold;
 pub mod law;
 pub mod laws;
@@ -54,6 +55,7 @@ enum Command {
     Law(law::Law),
     Attach(given::Given<ports::Attach>),
     Detach(ports::Detach),
+    Handover(handover::Handover),
     Flows(flows::Flows),
     Status(status::Status),
     Confirm(confirm::Confirm),
@@ -103,6 +105,7 @@ impl Arguments {
             Command::Law(law) => full::law(law.build()),
             Command::Attach(attach) => attach.arguments.execute(&attach.options),
             Command::Detach(detach) => detach.execute(),
+            Command::Handover(handover) => handover.execute(),
             Command::Flows(flows) => flows.execute(),
             Command::Status(status) => status.execute(),
             Command::Confirm(confirm) => confirm.execute(),

@@ -13,6 +13,7 @@ mod live_dupack;
 mod live_floods;
 mod live_guest;
 mod live_half_blind;
+mod live_handover;
 mod live_hold;
 mod live_hold_repairs;
 mod live_killed;

@@ -1,0 +1,161 @@
+//! `uc handover`: takes the state of a port's flows to the host that its guest moves to.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{ArgGroup, Args};
+use uc_port::{Handover as Flows, LeftFlow, Store};
+use uc_watch::ProbeKeys;
+
+use crate::ports;
+
+/// Hand the flows of a port over to the host that its guest moves to.
+///
+/// Pause the guest, write its flows with --out on its old host, and read them with --in on the new
+/// one, where its port must be attached; then let the guest go on there. Its flows are translated
+/// there with the state and the policy that they had. Without this they pass unmodified on the new
+/// host, and marks on what their peers send are not answered.
+///
+/// --out changes nothing: the guest can go on where it was. --in takes over nothing of a file that is
+/// not whole, signed with the key, and of this release's format. Flows that are not handed over are
+/// listed, each with the reason. Exit status: 0 if all were handed over, 1 if some were not, 2 after an
+/// error.
+#[derive(Args)]
+#[command(group(ArgGroup::new("way").required(true).args(["out", "into"])))]
+pub struct Handover {
+    /// Interface on the host's side of the guest, such as tap0 or veth1
+    port: String,
+    /// Write the port's flows to this file; -: to standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Read flows from this file, and let the port go on with them; -: from standard input
+    #[arg(long = "in", value_name = "FILE")]
+    into: Option<PathBuf>,
+    /// File with the key that signs the flows, the same on both hosts; `uc watch --make-key` makes
+    /// one
+    #[arg(long, value_name = "FILE")]
+    key_file: PathBuf,
+}
+
+/// Stands for standard input or output.
+const STANDARD: &str = "-";
+
+impl Handover {
+    /// Hands over in one direction; returns false if a flow was left.
+    pub fn execute(self) -> Result<bool> {
+        let keys = ProbeKeys::read(&self.key_file)?;
+        let store = Store::default();
+        match (&self.out, &self.into) {
+            (Some(file), _) => self.send(&store, &keys, file),
+            (None, Some(file)) => self.receive(&store, &keys, file),
+            (None, None) => bail!("give --out FILE on the old host, or --in FILE on the new one"),
+        }
+    }
+
+    fn send(&self, store: &Store, keys: &ProbeKeys, file: &Path) -> Result<bool> {
+        check_target(file)?;
+        let (flows, left) = store.flows_to_send(&self.port)?;
+        let bytes = flows.write(|bytes| keys.own.sign(bytes))?;
+        write(file, &bytes)?;
+        let told = format!("{} written", ports::flows(flows.len()));
+        self.tell(is_standard(file), &told, &left);
+        Ok(left.is_empty())
+    }
+
+    fn receive(&self, store: &Store, keys: &ProbeKeys, file: &Path) -> Result<bool> {
+        let bytes = read(file)?;
+        let flows = Flows::read(&bytes, |bytes, tag| keys.have_signed(bytes, tag))
+            .with_context(|| Name(file).to_string())?;
+        let left = store.receive_flows(&self.port, &flows)?;
+        let told = format!("{} taken over", ports::flows(flows.len() - left.len()));
+        self.tell(false, &told, &left);
+        Ok(left.is_empty())
+    }
+
+    /// Prints what was done, and the flows that were left; on standard error if standard output is taken.
+    fn tell(&self, is_taken: bool, told: &str, left: &[LeftFlow]) {
+        let port = &self.port;
+        let first = match left.len() {
+            0 => format!("{port}: {told}"),
+            _ => format!("{port}: {told}, {} not:", left.len()),
+        };
+        let lines = left.iter().map(|flow| {
+            let vlan = match flow.vlan {
+                0 => String::new(),
+                vlan => format!(".{vlan}"),
+            };
+            let LeftFlow {
+                guest, remote, why, ..
+            } = flow;
+            format!("  {port}{vlan} {guest} {remote}: {why}")
+        });
+        for line in std::iter::once(first).chain(lines) {
+            match is_taken {
+                true => errln!("{line}"),
+                false => outln!("{line}"),
+            }
+        }
+    }
+}
+
+/// A file's name in messages.
+struct Name<'a>(&'a Path);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match is_standard(self.0) {
+            true => f.write_str("standard input"),
+            false => write!(f, "{}", self.0.display()),
+        }
+    }
+}
+
+fn is_standard(file: &Path) -> bool {
+    file == Path::new(STANDARD)
+}
+
+/// Refuses to write where a file would take the place of something else.
+fn check_target(file: &Path) -> Result<()> {
+    if is_standard(file) {
+        if io::stdout().is_terminal() {
+            bail!("standard output is a terminal; redirect it, or give --out a file");
+        }
+        return Ok(());
+    }
+    match fs::symlink_metadata(file) {
+        Ok(found) if !found.is_file() => bail!(
+            "{}: no regular file; give --out another, or - for standard output",
+            file.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    if !is_standard(file) {
+        return Ok(uc_files::write(file, bytes)?);
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .context("could not write to standard output")
+}
+
+/// Reads a file, but no more than one byte beyond what a file may have.
+fn read(file: &Path) -> Result<Vec<u8>> {
+    let failed = || format!("could not read {}", Name(file));
+    let source: Box<dyn Read> = match is_standard(file) {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(file).with_context(failed)?),
+    };
+    let mut bytes = Vec::new();
+    let most = Flows::BYTES_MAX as u64 + 1;
+    source
+        .take(most)
+        .read_to_end(&mut bytes)
+        .with_context(failed)?;
+    Ok(bytes)
+}

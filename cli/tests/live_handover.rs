@@ -1,0 +1,424 @@
+//! A guest moves to another host while its connections rest: its veth is deleted, and a new one with the
+//! same addresses leads to a second host. `uc handover` takes the state of its flows there. A control
+//! without it shows the harm.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::Value;
+use uc_lab::netns::Namespace;
+use uc_live::in_peace;
+
+use crate::common::by_hand::packets;
+use crate::common::ends::{PATIENCE, listen};
+use crate::common::live_with;
+use crate::common::routed::{Routed, ip};
+use crate::common::sandbox::Sandbox;
+use crate::common::truth::info;
+use crate::common::uc::{UC, outcome, refusal, success};
+
+/// Flows that the guest opens, and as many that the server opens.
+const FLOWS: usize = 50;
+const GUEST_PORT: u16 = 81;
+const SERVER_PORT: u16 = 80;
+/// How long the flows talk before the move, and after it.
+const PART: Duration = Duration::from_millis(1500);
+/// Length of a message of the server, and of one that the network marks: every fifth; and of an answer.
+const MESSAGE: usize = 500;
+const MARKED_MESSAGE: usize = 700;
+const MARKED_EACH: u32 = 5;
+const ANSWER: usize = 20_000;
+/// Marks the longer messages, and some of the guest's data.
+const MARKS: &str = "table ip t { chain c { type filter hook forward priority 0; \
+     ip saddr 10.2.0.2 ip ecn ect0 meta length > 700 ip ecn set ce; \
+     ip saddr 10.1.0.2 ip ecn ect0 numgen random mod 100 < 1 ip ecn set ce; }; }";
+
+/// What the server has counted of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Messages that the network has marked since the move.
+    marked: u64,
+    /// Marked messages since the move whose acknowledgement had no echo.
+    unanswered: u64,
+}
+
+/// What the test and the ends of its connections tell each other.
+#[derive(Default)]
+struct Told {
+    rest: AtomicBool,
+    resting: AtomicUsize,
+    has_moved: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Told {
+    /// Waits while the connections rest.
+    fn rest(&self) {
+        if self.rest.load(Ordering::Relaxed) {
+            self.resting.fetch_add(1, Ordering::Relaxed);
+            while self.rest.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// Sends one message at a time, and waits for the guest's answer.
+fn ask(mut end: TcpStream, told: &Told) -> Counts {
+    let mut counts = Counts::default();
+    let mut answer = vec![0; ANSWER];
+    let mut nth = 0;
+    while !told.stop.load(Ordering::Relaxed) {
+        told.rest();
+        nth += 1;
+        let is_marked = nth % MARKED_EACH == 0;
+        let has_moved = told.has_moved.load(Ordering::Relaxed);
+        let before = info(&end).delivered_ce;
+        let mut message = [0; MARKED_MESSAGE];
+        message[0] = is_marked.into();
+        let length = if is_marked { MARKED_MESSAGE } else { MESSAGE };
+        end.write_all(&message[..length]).unwrap();
+        end.read_exact(&mut answer).unwrap();
+        if is_marked && has_moved {
+            counts.marked += 1;
+            counts.unanswered += u64::from(info(&end).delivered_ce == before);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    counts
+}
+
+fn answer(mut end: TcpStream) {
+    let mut message = [0; MARKED_MESSAGE];
+    while end.read_exact(&mut message[..MESSAGE]).is_ok() {
+        if message[0] == 1 {
+            end.read_exact(&mut message[MESSAGE..]).unwrap();
+        }
+        end.write_all(&[0; ANSWER]).unwrap();
+    }
+}
+
+/// The connections, while they last.
+struct Flows {
+    told: Arc<Told>,
+    servers: Vec<JoinHandle<Counts>>,
+    guests: Vec<JoinHandle<()>>,
+}
+
+impl Flows {
+    fn start(&mut self, server: TcpStream, guest: TcpStream) {
+        for end in [&server, &guest] {
+            end.set_nodelay(true).unwrap();
+            end.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        let told = Arc::clone(&self.told);
+        self.servers.push(thread::spawn(move || ask(server, &told)));
+        self.guests.push(thread::spawn(move || answer(guest)));
+    }
+
+    /// Lets all connections rest, with nothing in flight.
+    fn rest(&self) {
+        self.told.rest.store(true, Ordering::Relaxed);
+        while self.told.resting.load(Ordering::Relaxed) < self.servers.len() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+
+    fn go_on(&self) {
+        self.told.has_moved.store(true, Ordering::Relaxed);
+        self.told.rest.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns each connection's counts. A reset of any is a panic of its end.
+    fn end(self) -> Vec<Counts> {
+        self.told.stop.store(true, Ordering::Relaxed);
+        let ended = self.servers.into_iter().map(|end| end.join().unwrap());
+        let counts = ended.collect();
+        self.guests.into_iter().for_each(|end| end.join().unwrap());
+        counts
+    }
+}
+
+/// Two hosts, of which the guest is behind the first.
+struct Site {
+    net: Routed,
+    second: Namespace,
+    sandboxes: [Sandbox; 2],
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new() -> Option<Self> {
+        if !live_with(&["ip", "nft", "unshare", "nsenter", "mount"]) {
+            return None;
+        }
+        let net = Routed::build(&[None], 1);
+        for (end, ecn) in [(&net.server, "1"), (&net.guest, "0")] {
+            let ecn = ("net.ipv4.tcp_ecn", ecn.to_owned());
+            end.set_sysctls(&[ecn]).unwrap();
+        }
+        let second = Namespace::new("the second host").unwrap();
+        let forwards = ("net.ipv4.ip_forward", "1".to_owned());
+        second.set_sysctls(&[forwards]).unwrap();
+        ip(&second, "link set lo up");
+        connect(&second, "up0", &net.server, "eth9");
+        for (end, name, host) in [(&second, "up0", 1), (&net.server, "eth9", 2)] {
+            ip(end, &format!("address add 10.3.0.{host}/24 dev {name}"));
+            ip(end, &format!("link set {name} up"));
+        }
+        ip(&second, "route add 10.2.0.0/24 via 10.3.0.2");
+        for host in [&net.host, &second] {
+            let mut nft = host.command("nft");
+            nft.arg(MARKS);
+            success(nft);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let site = Self {
+            net,
+            second,
+            sandboxes: [Sandbox::with_run(), Sandbox::with_run()],
+            folder,
+        };
+        let key = site.path("key");
+        site.uc(0, &["watch", "--make-key", &key]);
+        Some(site)
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path: PathBuf = self.folder.path().join(name);
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Runs `uc` on the first host or the second.
+    fn uc(&self, host: usize, arguments: &[&str]) -> String {
+        let namespace = [&self.net.host, &self.second][host];
+        success(self.sandboxes[host].uc(namespace, arguments))
+    }
+
+    /// Returns the output of `uc flows --json`, and each flow's ends with its window in bytes.
+    fn flows(&self, host: usize) -> (Value, Vec<(String, f64)>) {
+        let seen: Value = serde_json::from_str(&self.uc(host, &["flows", "--json"])).unwrap();
+        let row = |flow: &Value| {
+            let ends = format!("{} {}", flow["guest"], flow["remote"]);
+            assert_eq!(flow["stage"], "translating", "{flow}");
+            (ends, flow["window_bytes"].as_f64().unwrap())
+        };
+        let mut rows: Vec<_> = seen["flows"].as_array().unwrap().iter().map(row).collect();
+        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        (seen, rows)
+    }
+
+    /// Runs `uc handover port0` with these arguments and the key.
+    fn handover(&self, host: usize, way: &str) -> String {
+        let (file, key) = (self.path("flows"), self.path("key"));
+        self.uc(host, &["handover", way, &file, "--key-file", &key, "port0"])
+    }
+
+    fn open_flows(&self) -> Flows {
+        let at_server = listen(&self.net.server, Routed::server(0, false, SERVER_PORT));
+        let at_guest = listen(&self.net.guest, Routed::guest(false, GUEST_PORT));
+        let connect = |from: &Namespace, to: SocketAddr| {
+            from.enter(move || TcpStream::connect(to).unwrap()).unwrap()
+        };
+        let mut flows = Flows {
+            told: Arc::default(),
+            servers: Vec::new(),
+            guests: Vec::new(),
+        };
+        for _ in 0..FLOWS {
+            let guest = connect(&self.net.guest, at_server.local_addr().unwrap());
+            flows.start(at_server.accept().unwrap().0, guest);
+            let server = connect(&self.net.server, at_guest.local_addr().unwrap());
+            flows.start(server, at_guest.accept().unwrap().0);
+        }
+        flows
+    }
+
+    /// Deletes the guest's interface, and makes one with the same MAC at the second host, which is down.
+    fn unplug(&self) {
+        let shown = ip(&self.net.guest, "-json link show dev eth0");
+        let links: Value = serde_json::from_str(&shown).unwrap();
+        let mac = links[0]["address"].as_str().unwrap();
+        ip(&self.net.host, "link delete port0");
+        connect(&self.second, "port0", &self.net.guest, "eth0");
+        ip(&self.net.guest, &format!("link set eth0 address {mac}"));
+        ip(&self.second, "address add 10.1.0.1/24 dev port0");
+        ip(&self.second, "link set port0 up");
+    }
+
+    /// Lets the guest's packets pass by the second host.
+    fn plug_in(&self) {
+        ip(&self.net.guest, "address add 10.1.0.2/24 dev eth0");
+        ip(&self.net.guest, "link set eth0 up");
+        ip(&self.net.guest, "route add default via 10.1.0.1");
+        ip(&self.net.server, "route add 10.1.0.0/24 via 10.3.0.1");
+    }
+
+    /// Lets flows talk under a law, moves the guest, with its flows or without them, and returns what
+    /// the server has counted since, and the second host's `uc flows`.
+    fn move_under(&self, law: &str, with_flows: bool) -> (Vec<Counts>, Value) {
+        self.uc(0, &["attach", "port0", "--law", law]);
+        let flows = self.open_flows();
+        thread::sleep(PART);
+        flows.rest();
+        let (_, before) = self.flows(0);
+        assert_eq!(before.len(), 2 * FLOWS);
+        let sent = self.handover(0, "--out");
+        assert_eq!(sent, "port0: 100 flows written\n");
+        assert_eq!(self.flows(0).1, before, "they stay as they are");
+        self.unplug();
+        self.uc(1, &["attach", "port0", "--law", law]);
+        if with_flows {
+            assert_eq!(self.handover(1, "--in"), "port0: 100 flows taken over\n");
+            let (_, after) = self.flows(1);
+            assert_same_windows(&before, &after);
+        }
+        self.plug_in();
+        flows.go_on();
+        thread::sleep(PART);
+        let seen = self.flows(1).0;
+        (flows.end(), seen)
+    }
+}
+
+/// Checks that the flows have the same ends, and windows within 5 %.
+fn assert_same_windows(before: &[(String, f64)], after: &[(String, f64)]) {
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(after) {
+        assert_eq!(before.0, after.0);
+        let differs = (after.1 / before.1 - 1.0).abs();
+        assert!(differs <= 0.05, "{before:?} {after:?}");
+    }
+}
+
+/// Makes a veth between two namespaces.
+fn connect(one: &Namespace, its: &str, other: &Namespace, name: &str) {
+    let path = other.path();
+    ip(
+        one,
+        &format!(
+            "link add {its} type veth peer name {name} netns {}",
+            path.display()
+        ),
+    );
+}
+
+#[test]
+fn live_flows_that_are_handed_over_are_translated_at_the_second_host() {
+    for law in ["ecn", "dctcp"] {
+        let Some(site) = Site::new() else {
+            return;
+        };
+        in_peace(|| {
+            let (counts, seen) = site.move_under(law, true);
+            let marked: u64 = counts.iter().map(|counts| counts.marked).sum();
+            let served = counts.iter().filter(|counts| counts.marked > 0).count();
+            println!("{law}: {marked} marks of {served} flows are answered after the move");
+            assert_eq!(served, 2 * FLOWS);
+            let unanswered: u64 = counts.iter().map(|counts| counts.unanswered).sum();
+            assert_eq!(unanswered, 0, "{law}: of {marked}");
+            assert_eq!(packets(&seen, "no_handshake"), 0, "{law}");
+            assert!(packets(&seen, "translated") > 1000, "{law}");
+        });
+    }
+}
+
+#[test]
+fn live_flows_that_are_not_handed_over_pass_untranslated_at_the_second_host() {
+    let Some(site) = Site::new() else {
+        return;
+    };
+    in_peace(|| {
+        let (counts, seen) = site.move_under("ecn", false);
+        assert_eq!(seen["flows"].as_array().unwrap().len(), 0);
+        assert_eq!(packets(&seen, "translated"), 0);
+        let marked: u64 = counts.iter().map(|counts| counts.marked).sum();
+        let unanswered: u64 = counts.iter().map(|counts| counts.unanswered).sum();
+        println!("without: {unanswered} of {marked} marks are not answered");
+        assert!(marked > 50);
+        assert_eq!(unanswered, marked);
+    });
+}
+
+/// A damaged file, or one signed with another key, changes nothing; flows that are known are named.
+#[test]
+fn live_a_file_that_is_not_good_is_refused_and_changes_nothing() {
+    let Some(site) = Site::new() else {
+        return;
+    };
+    in_peace(|| {
+        site.uc(0, &["attach", "port0"]);
+        let flows = site.open_flows();
+        flows.rest();
+        site.handover(0, "--out");
+        let (file, key) = (site.path("flows"), site.path("key"));
+        let good = fs::read(&file).unwrap();
+        let run = |port: &str, key: &str| {
+            let arguments = ["handover", "--in", &file, "--key-file", key, port];
+            site.sandboxes[0].uc(&site.net.host, &arguments)
+        };
+        let again = outcome(run("port0", &key));
+        assert_eq!(again.status, Some(1), "{again:?}");
+        let first = again.stdout.lines().next();
+        assert_eq!(first, Some("port0: 0 flows taken over, 100 not:"));
+        assert_eq!(
+            again.stdout.matches(": this port has it already\n").count(),
+            100
+        );
+        let drains = site.uc(0, &["detach", "port0"]);
+        assert!(drains.starts_with("port0: drains: "), "{drains}");
+        refusal(run("port0", &key), &["'port0' drains", "uc attach port0"]);
+        site.uc(0, &["attach", "port0"]);
+        refusal(run("up0", &key), &["'up0' is not attached", "uc flows"]);
+        refusal(run("none", &key), &["'none'", "ip link"]);
+        let other = site.path("other");
+        site.uc(0, &["watch", "--make-key", &other]);
+        refusal(run("port0", &other), &[&file, "signed with another key"]);
+        let mut changed = good.clone();
+        changed[300] ^= 1;
+        for (bytes, part) in [
+            (&good[..good.len() - 1], "it was cut short"),
+            (&good[..0], "does not begin with 'uc-flows'"),
+            (&[&good[..], &good].concat(), "another follows it"),
+            (&changed, "it was changed"),
+        ] {
+            fs::write(&file, bytes).unwrap();
+            refusal(run("port0", &key), &[&file, part]);
+        }
+        assert_eq!(site.flows(0).1.len(), 2 * FLOWS);
+        flows.go_on();
+        let counts = flows.end();
+        assert_eq!(counts.len(), 2 * FLOWS);
+    });
+}
+
+#[test]
+fn handover_without_a_direction_or_a_key_is_refused() {
+    for arguments in [
+        &["handover", "port0"][..],
+        &["handover", "port0", "--out", "-"],
+        &["handover", "port0", "--key-file", "k"],
+        &[
+            "handover",
+            "port0",
+            "--out",
+            "-",
+            "--in",
+            "-",
+            "--key-file",
+            "k",
+        ],
+    ] {
+        let mut command = std::process::Command::new(UC);
+        command.args(arguments);
+        let told = outcome(command);
+        assert_eq!(told.status, Some(2), "{told:?}");
+    }
+}
