@@ -42,6 +42,10 @@ pub struct Verify {
     /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
+    /// Let the guest's flow move to other hosts in each case, up to four times: to a port that
+    /// has seen nothing of it, and whose clock shows another time
+    #[arg(long, conflicts_with_all = ["replay", "lift", "table", "smallest"])]
+    handover: bool,
     /// Print one JSON object on standard output instead of a table
     #[arg(long, conflicts_with_all = ["replay", "lift", "table", "smallest"])]
     json: bool,
@@ -148,6 +152,7 @@ impl Verify {
             jobs: self.jobs.unwrap_or_else(|| {
                 std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
             }),
+            handover: self.handover,
         }
     }
 
@@ -163,7 +168,12 @@ impl Verify {
 
     fn print(&self, report: &Report) {
         let (law, guest) = self.names();
-        outln!("law {law}, guest {guest}, seed {}", self.seed);
+        let moves = if self.handover {
+            ", flows that move"
+        } else {
+            ""
+        };
+        outln!("law {law}, guest {guest}, seed {}{moves}", self.seed);
         outln!("exact: {} of {} cases", report.exact, report.cases);
         outln!(
             "events compared: {}, {} for each case",
@@ -199,6 +209,7 @@ impl Verify {
             "law": law,
             "guest": guest,
             "seed": campaign.seed,
+            "handover": campaign.handover,
             "cases": report.cases,
             "exact": report.exact,
             "events": report.events,

@@ -248,6 +248,11 @@ pub const RUN_BY: &[(&str, &str, &str)] = &[
         "Guest::EcnStripped",
     ),
     (
+        "uc-bench verify --handover",
+        "research/verify/tests/exact.rs",
+        "fn a_flow_that_moves_to_other_hosts_goes_on_as_the_native_sender_does",
+    ),
+    (
         "uc-bench verify --lift",
         "research/verify/tests/record.rs",
         "fn drawn_rows_made_again_are_those_of_the_record",

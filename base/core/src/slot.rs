@@ -89,6 +89,11 @@ impl Slot {
         self.core.alpha_q30(self.flow()?)
     }
 
+    /// Puts a flow from another slot in this one, which has none.
+    pub fn take_over(&mut self, flow: Flow) {
+        self.flow = Some(flow);
+    }
+
     /// Forgets the flow, whose place another flow has got.
     pub fn forget(&mut self) {
         self.flow = None;

@@ -105,6 +105,16 @@ impl Port {
         self.slot.flow().filter(|_| self.has_place())
     }
 
+    /// Takes over the flow of another port, whose moments are by this port's clock; it gets a place unless
+    /// the guest has too many flows.
+    pub fn take_over(&mut self, now: Nanos, flow: Flow) {
+        let place = self.tenant.borrow_mut().enter(&flow, false, now.0);
+        self.place = place.ok();
+        if self.has_place() {
+            self.slot.take_over(flow);
+        }
+    }
+
     fn has_place(&self) -> bool {
         self.place
             .is_some_and(|place| self.tenant.borrow().has(place))

@@ -61,6 +61,7 @@ pub(crate) fn draw(seed: u64, number: u64, writes: Writes) -> Plan {
         },
         bursts: bursts(&mut random, writes),
         stalls: Vec::new(),
+        handovers: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use uc_core::Core;
 
 use crate::compare::{Comparison, Limit, Outcome, Workspace, compare};
 use crate::coverage::Class;
-use crate::draw::draw_stopping;
+use crate::draw::{draw_moving, draw_stopping};
 use crate::law::{Guest, Law};
 use crate::plan::Plan;
 use crate::shrink::shrink;
@@ -28,6 +28,8 @@ pub struct Campaign {
     pub cases: u64,
     /// Number of threads.
     pub jobs: usize,
+    /// Whether the guest's flow moves between hosts.
+    pub handover: bool,
 }
 
 /// The result of a campaign. With a failure it covers the cases before the failure and the failure
@@ -143,7 +145,11 @@ impl Campaign {
 
     /// Returns the plan of a case.
     pub fn plan(&self, number: u64) -> Plan {
-        draw_stopping(self.seed, number)
+        if self.handover {
+            draw_moving(self.seed, number)
+        } else {
+            draw_stopping(self.seed, number)
+        }
     }
 
     /// Returns a counter-example no larger than this plan.

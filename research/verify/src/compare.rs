@@ -185,7 +185,7 @@ pub fn compare_hosts(
     let whole = World::new(plan, &f, Wire, native).run();
 
     let policy = rfc_policy(law, plan.initial_window_segments);
-    let translator = Translator::new(core, policy, strips_ecn);
+    let translator = Translator::new(core, policy, strips_ecn).moving(&plan.handovers);
     let (outcome, events) = check(plan, hosts, translator, native, whole);
     Comparison {
         outcome,

@@ -6,7 +6,7 @@
 
 use uc_net::random::Stream;
 
-use crate::plan::{After, Burst, Direction, Plan, Stall};
+use crate::plan::{After, Burst, Direction, Handover, Plan, Stall};
 
 /// Draws the plan of case `number` of the campaign with this `seed`.
 pub fn draw(seed: u64, number: u64) -> Plan {
@@ -52,6 +52,7 @@ pub fn draw(seed: u64, number: u64) -> Plan {
         acks,
         bursts: draw_bursts(random, packets),
         stalls: draw_stalls(random, packets),
+        handovers: Vec::new(),
     }
 }
 
@@ -62,6 +63,27 @@ pub fn draw_stopping(seed: u64, number: u64) -> Plan {
     draw_held(&mut stream, &mut plan);
     plan
 }
+
+/// Draws a plan like [`draw_stopping`] in which the guest's flow moves up to four times. Half of the
+/// clocks wrap a 32-bit count of microseconds or of ticks soon.
+pub fn draw_moving(seed: u64, number: u64) -> Plan {
+    let mut plan = draw_stopping(seed, number);
+    let mut stream = Stream::new(seed, &format!("moves of case {number}"));
+    let random = &mut stream;
+    for _ in 0..1 + random.below(4) {
+        let clock = match random.below(2) {
+            0 => log_uniform(random, 1, u32::MAX),
+            _ => (1 + random.below(8) as u32) * WRAP_UNITS - random.below(16_000) as u32,
+        };
+        let segment = random.below(2 * u64::from(plan.packets)) as u32;
+        plan.handovers.push(Handover { segment, clock });
+    }
+    plan.handovers.sort_unstable();
+    plan
+}
+
+/// Units of 128 µs after which a count of microseconds wraps.
+const WRAP_UNITS: u32 = 1 << 25;
 
 fn pick<T: Copy>(random: &mut Stream, choices: &[T]) -> T {
     choices[random.below(choices.len() as u64) as usize]

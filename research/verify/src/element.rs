@@ -1,10 +1,12 @@
 //! What lies between a sender and the network in a verified case: a wire under the native sender f,
 //! the translator T under the guest g.
 
-use uc_core::{Core, Policy, consts};
+use uc_core::{Core, Flow, Policy, consts};
 use uc_net::Nanos;
 use uc_sim::Port;
 use uc_tcp::Segment;
+
+use crate::plan::Handover;
 
 /// An element that sees every segment of the connection, and may edit it.
 pub trait Element {
@@ -48,14 +50,25 @@ impl Element for Wire {
 
 /// The translator T: the core on the port of a guest.
 #[derive(Debug)]
-pub struct Translator {
+pub struct Translator<'a> {
     port: Port,
+    core: Core,
+    policy: Policy,
+    /// What the clock of the port's host shows when the case begins, in units of 128 µs.
+    clock: u32,
+    /// Segments seen.
+    segments: u32,
+    /// The moves that have not taken place.
+    handovers: &'a [Handover],
 }
 
-impl Translator {
+/// The unit of a host's clock: `UC_REBASE_NS` of `core/rebase.h`.
+const UNIT_NS: u64 = 128_000;
+
+impl<'a> Translator<'a> {
     /// Creates a translator with this core and policy, before the handshake. `strips_ecn`: vCC
     /// §2.4's concatenation, where ECN is stripped from a guest that negotiates it.
-    pub fn new(core: Core, policy: Policy, strips_ecn: bool) -> Translator {
+    pub fn new(core: Core, policy: Policy, strips_ecn: bool) -> Translator<'a> {
         let guest_ecn = if strips_ecn {
             consts::GUEST_ECN_TRANSLATE
         } else {
@@ -67,17 +80,61 @@ impl Translator {
         };
         Translator {
             port: Port::with_core(core, policy),
+            core,
+            policy,
+            clock: 0,
+            segments: 0,
+            handovers: &[],
         }
+    }
+
+    /// Lets the flow move to other hosts.
+    #[must_use]
+    pub fn moving(self, handovers: &'a [Handover]) -> Translator<'a> {
+        Translator { handovers, ..self }
+    }
+
+    /// Returns a time by the clock of the port's host.
+    fn here(&self, now: Nanos) -> Nanos {
+        Nanos(now.0 + u64::from(self.clock) * UNIT_NS)
+    }
+
+    /// Counts a segment, moves the flow if it is time, and returns the time at the port.
+    fn arrive(&mut self, now: Nanos) -> Nanos {
+        if let [next, later @ ..] = self.handovers
+            && self.segments >= next.segment
+            && self.hand_over(now, next.clock)
+        {
+            self.handovers = later;
+        }
+        self.segments += 1;
+        self.here(now)
+    }
+
+    /// Moves the flow to a new port. Returns false while it is not established.
+    fn hand_over(&mut self, now: Nanos, clock: u32) -> bool {
+        let is_established = |flow: &&Flow| u32::from(flow.stage) == consts::TRANSLATING;
+        let Some(&(mut flow)) = self.port.flow().filter(is_established) else {
+            return false;
+        };
+        flow.rebase(i64::from(clock) - i64::from(self.clock));
+        assert!(flow.is_sound(), "a flow that moves is not sound: {flow:?}");
+        self.clock = clock;
+        self.port = Port::with_core(self.core, self.policy);
+        self.port.take_over(self.here(now), flow);
+        true
     }
 }
 
-impl Element for Translator {
+impl Element for Translator<'_> {
     fn towards_network(&mut self, now: Nanos, segment: &mut Segment) {
-        self.port.from_guest(now, segment);
+        let here = self.arrive(now);
+        self.port.from_guest(here, segment);
     }
 
     fn towards_guest(&mut self, now: Nanos, segment: &mut Segment) {
-        self.port.to_guest(now, segment);
+        let here = self.arrive(now);
+        self.port.to_guest(here, segment);
     }
 
     fn shadow(&self) -> Option<Shadow> {

@@ -27,6 +27,20 @@ pub struct Plan {
     pub bursts: Vec<Burst>,
     /// Times at which the receiver's application stops reading.
     pub stalls: Vec<Stall>,
+    /// Moves of the guest's flow to other hosts, in the order of their segments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handovers: Vec<Handover>,
+}
+
+/// A move of the flow to a port of another host, which has seen nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Handover {
+    /// The flow moves before the port sees this segment, numbered from 0 in both directions; later, if
+    /// it is not established yet.
+    pub segment: u32,
+    /// Time that the other host's clock shows when the case begins, in units of 128 µs.
+    pub clock: u32,
 }
 
 /// One direction of the network: a transmitter with a queue, a delay, and lists of affected packets
@@ -126,7 +140,7 @@ impl Plan {
             .iter()
             .map(|way| way.lost.len() + way.marked.len() + way.late.len() + way.held.len())
             .sum();
-        let lists = specials + self.bursts.len() + self.stalls.len();
+        let lists = specials + self.bursts.len() + self.stalls.len() + self.handovers.len();
         lists as u64 * 1_000_000 + u64::from(self.packets)
     }
 
@@ -155,6 +169,9 @@ impl Plan {
             if !ascending {
                 return Err(wrong(key, "packet numbers must ascend"));
             }
+        }
+        if !self.handovers.is_sorted() {
+            return Err(wrong("handovers", "segment numbers must ascend"));
         }
         Ok(())
     }

@@ -114,6 +114,7 @@ fn cases(number: usize) -> Cases {
         seed: 1 + (number % SEEDS) as u64,
         cases: CASES,
         jobs: 1,
+        handover: false,
     };
     // nothing cancels it; without a report no case is exact
     let report = campaign.run(COMPILED, &|_| {}, &AtomicBool::new(false));

@@ -65,6 +65,7 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         self.list(|plan| &mut plan.data.held);
         self.list(|plan| &mut plan.acks.held);
         self.list(|plan| &mut plan.stalls);
+        self.list(|plan| &mut plan.handovers);
         self.list(|plan| &mut plan.bursts);
     }
 

@@ -176,5 +176,6 @@ fn plan(initial_window_segments: u8, packets: u32, (first, lost, marked): (u32, 
         },
         bursts,
         stalls: Vec::new(),
+        handovers: Vec::new(),
     }
 }

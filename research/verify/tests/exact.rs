@@ -10,12 +10,17 @@ const SEED: u64 = 1;
 const CASES: u64 = 1_500;
 
 fn run(law: Law, guest: Guest, jobs: usize) -> Report {
+    run_moving(law, guest, jobs, false)
+}
+
+fn run_moving(law: Law, guest: Guest, jobs: usize, handover: bool) -> Report {
     let campaign = Campaign {
         law,
         guest,
         seed: SEED,
         cases: CASES,
         jobs,
+        handover,
     };
     let report = campaign.run(COMPILED, &|_| {}, &AtomicBool::new(false));
     let report = report.expect("no run is cancelled");
@@ -23,13 +28,14 @@ fn run(law: Law, guest: Guest, jobs: usize) -> Report {
         report.failure,
         None,
         "{law:?} over {guest:?}, seed {SEED}; repeat with: uc-bench verify --law {} --guest {} \
-         --cases {CASES} --seed {SEED}",
+         --cases {CASES} --seed {SEED}{}",
         if law == Law::Ecn { "ecn" } else { "dctcp" },
         if guest == Guest::NewReno {
             "newreno"
         } else {
             "ecn-stripped"
-        }
+        },
+        if handover { " --handover" } else { "" }
     );
     assert_eq!((report.cases, report.exact), (CASES, CASES));
     report
@@ -68,6 +74,14 @@ fn a_newreno_guest_under_t_sends_what_a_native_dctcp_sender_sends() {
 #[test]
 fn an_ecn_guest_stripped_of_ecn_sends_what_a_native_dctcp_sender_sends() {
     run(Law::Dctcp, Guest::EcnStripped, 2);
+}
+
+#[test]
+fn a_flow_that_moves_to_other_hosts_goes_on_as_the_native_sender_does() {
+    for law in Law::ALL {
+        let report = run_moving(law, Guest::NewReno, 2, true);
+        assert_eq!(report.coverage, run(law, Guest::NewReno, 2).coverage);
+    }
 }
 
 #[test]

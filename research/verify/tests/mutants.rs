@@ -202,6 +202,7 @@ fn verify(core: Core, cases: u64) -> Report {
         seed: SEED,
         cases,
         jobs: 2,
+        handover: false,
     };
     campaign
         .run(core, &|_| {}, &AtomicBool::new(false))

@@ -66,6 +66,7 @@ fn stopping(number: u64) -> Plan {
             odd_bytes: 0,
         }],
         stalls: Vec::new(),
+        handovers: Vec::new(),
     }
 }
 
