@@ -53,6 +53,7 @@ fn everything_inside_a_guest() {
     timed("all watched", || starts::watch(&site));
     timed("all by a policy", || ports::keep_by_policy(&mut running));
     timed("all replaced", || ports::replace(&mut running));
+    timed("flows handed over", ports::hand_over);
     timed("all detached", || ports::detach(&running));
     timed("all finished", || running.finish());
     guests::load();

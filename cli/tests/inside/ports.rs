@@ -272,6 +272,20 @@ fn versions() -> Vec<String> {
     names.filter(|name| name.starts_with("programs-")).collect()
 }
 
+/// Writes the flows of a port and reads them again: the kernel runs the program that enters flows, which
+/// knows all of them.
+pub fn hand_over() {
+    let [key, file] = ["/run/key", "/run/flows"];
+    success(uc(&["watch", "--make-key", key]));
+    let run = |way| outcome(uc(&["handover", way, file, "--key-file", key, "port1"]));
+    let written = run("--out");
+    assert_eq!(written.status, Some(0), "{written:?}");
+    assert!(!written.stdout.starts_with("port1: 0 "), "{written:?}");
+    let read = run("--in");
+    assert_eq!(read.status, Some(1), "{read:?}");
+    assert!(read.stdout.contains("0 flows taken over"), "{read:?}");
+}
+
 /// Detaches all ports; what belongs to another program must stay.
 pub fn detach(running: &Running<'_>) {
     timed("detach", || success(uc(&["detach", "--all", "--now"])));
