@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A port that drains: its operator takes it off, but peers of its flows have agreed to ECN in the
- * guest's name, and go on sending ECT. RFC 3168 §6.1.3 asks for an echo of each mark as long as
- * they do. So a flow that leaves keeps its echo and nothing else: no window is written, strict mode
- * drops none of its data, and the guest's data are not ECT. The shadow follows the flow, which
- * returns to translation if the port is attached again. A test of its path (distrust.h) ends, since
- * it asks what becomes of ECT data.
+ * A port that drains: its operator takes it off, but the peers with which it negotiated ECN for its
+ * guest go on sending ECT. RFC 3168 §6.1.3 asks for an echo of each mark as long as they do. So a
+ * flow that leaves keeps its echo: no window is written, strict mode drops none of its data, and
+ * the guest's data are not ECT. Its shadow is still updated, for a return to translation if the
+ * port is attached again. A test of its path (distrust.h) ends, since it needs ECT data.
  */
 #ifndef UC_LEAVE_H
 #define UC_LEAVE_H
@@ -18,8 +17,8 @@
 
 /*
  * Lets an established flow leave translation. Returns 0 if the platform must forget it: strict mode
- * has adopted it, so nobody was promised an echo. A flow in its handshake stays as it is: the
- * platform tries again later.
+ * has adopted it, so nobody was promised an echo; otherwise 1. A flow in its handshake stays as it
+ * is: the platform tries again later.
  */
 static __always_inline __u8 uc_leave(struct uc_flow *flow)
 {

@@ -25,8 +25,9 @@ pub struct Packetdrill {
     /// live
     #[arg(long, value_name = "LAW")]
     port: Option<String>,
-    /// Run the scripts' own shell commands, such as tc, with this process's rights, in the host's
-    /// network namespace; they may change the whole machine. Needs --on live
+    /// Run the scripts' own shell commands, such as tc, as this process's user, in the network
+    /// namespace of the tested TCP and the script's folder: they can change the whole machine.
+    /// Needs --on live
     #[arg(long)]
     shell: bool,
     /// Replace a word in the scripts, such as -D TFO_COOKIE=3021b9d889017eeb

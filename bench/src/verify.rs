@@ -42,8 +42,8 @@ pub struct Verify {
     /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
-    /// Let the guest's flow move to other hosts in each case, up to four times: to a port that
-    /// has seen nothing of it, and whose clock shows another time
+    /// Move the guest's flow in each case, one to four times, to a new port on a host with another
+    /// clock
     #[arg(long, conflicts_with_all = ["replay", "lift", "table", "smallest"])]
     handover: bool,
     /// Print one JSON object on standard output instead of a table

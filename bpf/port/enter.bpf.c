@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Enters flows that another host has handed over, whose ends have agreed there. User space checks
+ * Enters flows that another host has handed over, whose handshake was translated there. User space checks
  * each flow, and runs this program once for it, with a frame that holds the flow's slot and annex.
  *
  * A packet may interrupt the program, so it leaves the scratch memory of the port's programs alone.
@@ -16,7 +16,7 @@
 #define UC_SLOT_AT  ETH_HLEN
 #define UC_ANNEX_AT (UC_SLOT_AT + sizeof(struct uc_slot))
 
-/* Where a slot has what follows its key. */
+/* Offset of the first byte after a slot's key. */
 #define UC_AFTER_KEY (__builtin_offsetof(struct uc_slot, key) + sizeof(struct uc_key))
 
 /* Copies the frame's flow to a place that this CPU owns, and its annex to another; UC_NO_PLACE: it
@@ -74,8 +74,9 @@ static __always_inline int uc_place_over(struct __sk_buff *skb, const struct uc_
 	return 0;
 }
 
-/* Enters the frame's flow. The mark is the most settled flows that its port may have; 0: the default
- * quota. Returns UC_TRANSLATED, or why there is no room; also UC_TABLE_FULL if the flow is known. */
+/* Enters the frame's flow. skb->mark: maximum number of the port's settled flows; 0: the default
+ * quota. Returns UC_TRANSLATED, UC_QUOTA_FULL, UC_TABLE_FULL (the table is full, or has the flow),
+ * UC_NO_POLICY (no such port) or UC_NOT_TCP (the frame is too short). */
 SEC("tc")
 int uc_enter_flow(struct __sk_buff *skb)
 {

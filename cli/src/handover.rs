@@ -19,23 +19,24 @@ use crate::ports;
 /// there with the state and the policy that they had. Without this they pass unmodified on the new
 /// host, and marks on what their peers send are not answered.
 ///
-/// --out changes nothing: the guest can go on where it was. --in takes over nothing of a file that is
-/// not whole, signed with the key, and of this release's format. Flows that are not handed over are
-/// listed, each with the reason. Exit status: 0 if all were handed over, 1 if some were not, 2 after an
-/// error.
+/// --out changes nothing: the guest can go on where it was. --in refuses a file that is incomplete, not
+/// signed with the key, or of another format. Synchronize the hosts' clocks, and read the file within 60 s.
+/// Flows that are not handed over are listed, each with the reason.
+///
+/// Exit status: 0 if all were handed over, 1 if some were not, 2 after an error.
 #[derive(Args)]
 #[command(group(ArgGroup::new("way").required(true).args(["out", "into"])))]
 pub struct Handover {
     /// Interface on the host's side of the guest, such as tap0 or veth1
     port: String,
-    /// Write the port's flows to this file; -: to standard output
+    /// Write the port's flows to this file, which is replaced; -: to standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Read flows from this file, and let the port go on with them; -: from standard input
     #[arg(long = "in", value_name = "FILE")]
     into: Option<PathBuf>,
-    /// File with the key that signs the flows, the same on both hosts; `uc watch --make-key` makes
-    /// one
+    /// File with the key that signs the flows, the same on both hosts; `uc watch --make-key FILE`
+    /// makes one
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
 }

@@ -27,7 +27,7 @@ const FLOWS_MAX_LIMIT: i64 = 1 << 24;
 /// Translate the new flows of these ports from now on.
 ///
 /// PORT is the host's side of a guest's interface: a VM's tap, a container's veth. Flows that are
-/// under way pass unmodified; new ones are translated. The programs are pinned: they stay when this
+/// under way pass unmodified, but for those of a port that drains; new ones are translated. The programs are pinned: they stay when this
 /// command has ended, until `uc detach`.
 ///
 /// If an agent runs, this gives it back a port that `uc detach` removed, and the agent attaches it
@@ -157,13 +157,15 @@ pub fn distinct(names: Vec<String>) -> Vec<String> {
 
 /// Detach these ports. Every connection lives on.
 ///
-/// A port with flows whose peers have agreed to ECN in the guest's name drains first, because these peers
-/// go on sending packets that switches mark. Until its last such flow has ended the programs stay and
-/// echo the marks. New flows pass, no window is written, and the guest's own packets are not marked.
+/// A port drains first if it negotiated ECN for a guest, because the peers go on sending packets that
+/// switches mark. Until the last such flow has ended the programs stay and echo the marks. New flows pass
+/// unmodified, no window is written, and the guest's data are sent without ECT.
 ///
 /// A process in the background detaches the port then, or the agent if one runs. `uc status` shows how many
-/// flows are left, and whether such a process is missing: any `uc detach` or `uc attach` then does its work.
-/// `uc attach` of a port that drains translates it again, and its flows with it.
+/// flows are left, and whether that process is missing: then run `uc detach PORT` again. `uc attach` of a
+/// port that drains translates it again, and its flows with it. An idle flow counts for up to 2 h 4 min.
+///
+/// Exit status: 0 if the ports are detached or drain, 2 after an error.
 #[derive(Args)]
 pub struct Detach {
     /// Interfaces on the host's side of guests, such as tap0 or veth1
@@ -172,10 +174,10 @@ pub struct Detach {
     /// Detach every port, including those whose interface is gone or in another network namespace
     #[arg(long, conflicts_with = "ports")]
     all: bool,
-    /// Detach at once: nobody answers marks on what the peers of flows under way send
+    /// Detach at once: marks on what the peers of flows under way send are no longer echoed
     #[arg(long)]
     now: bool,
-    /// Return when the programs are off the ports; interrupted, the ports drain on
+    /// Return when the ports are detached, however long that takes; Ctrl-C ends only the waiting
     #[arg(long, conflicts_with = "now")]
     wait: bool,
     /// Detach ports that drain when they have drained, until none is left
@@ -222,10 +224,12 @@ impl Detach {
             Some(_) => "; the agent keeps off it until `uc attach`",
             None => "",
         };
+        if held.is_none() && drains {
+            watch_in_background(&store)?;
+        }
         let who = match held {
             Some(_) => "the agent".to_owned(),
-            None if drains => format!("process {}", watch_in_background(&store)?),
-            None => String::new(),
+            None => "a process in the background".to_owned(),
         };
         for port in &off {
             outln!("{}: {}{then}", port.name, port.told(&who));
@@ -248,11 +252,11 @@ impl Off {
         match self.flows {
             0 => "detached".to_owned(),
             _ if self.drains => format!(
-                "drains: {flows} whose marks are still answered, new ones pass; {who} detaches it when \
-                 none is left (`uc detach --now`: at once)"
+                "drains: {flows} still get marks echoed, new ones pass; {who} detaches it after the last \
+                 (`uc detach --now`: at once)"
             ),
             _ => format!(
-                "detached; the peers of {flows} may go on sending ECT, and nobody answers its marks"
+                "detached; the peers of {flows} may go on sending ECT, and marks are not echoed"
             ),
         }
     }
@@ -356,9 +360,9 @@ fn detach_at_once(store: &Store, off: &mut [Off]) -> Result<()> {
     Ok(())
 }
 
-/// Starts the process that detaches ports when they have drained, and waits until it watches them, or has
-/// ended because another one does, or because they have drained. Returns its number.
-fn watch_in_background(store: &Store) -> Result<u32> {
+/// Starts a process that detaches ports when they have drained, unless one runs. Returns when one runs, or
+/// all have drained.
+fn watch_in_background(store: &Store) -> Result<()> {
     let none =
         "the ports drain, but no process waits for their flows to end; run `uc detach` again";
     let mut process = std::env::current_exe()
@@ -381,7 +385,7 @@ fn watch_in_background(store: &Store) -> Result<u32> {
             None => thread::sleep(Duration::from_millis(20)),
         }
     }
-    Ok(process.id())
+    Ok(())
 }
 
 /// Returns the port's name; of an interface in another network namespace, its number there.

@@ -73,7 +73,7 @@ pub struct PortLine {
     pub ahead: Vec<AheadLine>,
     /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
     pub flows_max: u32,
-    /// If it drains, the number of its flows whose peers count on an echo of their marks.
+    /// If it drains, the number of its flows whose peers may send ECT.
     pub draining: Option<u64>,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,

@@ -33,8 +33,7 @@ pub use obstacle::{LeftFlow, Obstacle};
 /// Unit by which moments of flows move (`UC_REBASE_NS` in `core/rebase.h`).
 const UNIT_NS: i128 = 128_000;
 
-/// Maximum age of a file: one that seems older, or younger than nothing, by clocks that no one has set to
-/// the same time, counts as written just now.
+/// Maximum age of a file in ns. If the hosts' clocks give a greater age, or one below 0, it counts as 0.
 const AGE_MAX_NS: u64 = 60_000_000_000;
 
 impl Handover {

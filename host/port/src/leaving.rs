@@ -20,13 +20,13 @@ use crate::store::Store;
 /// Interval at which a process looks whether the last flow of a port has ended.
 pub const DRAIN_POLL: Duration = Duration::from_millis(250);
 
-/// How long a flow that both ends have closed counts: the last ACKs may still have to carry an echo.
+/// Time in ns that a flow counts after both FINs or a RST: the last ACKs may still have to carry an echo.
 const LAST_ACKS_NS: u64 = 1_000_000_000;
 
-/// How long a process that would watch the ports waits for one that only asks whether they are watched.
+/// Longest time for which a watcher waits for the lock, which [`Store::is_drain_watched`] takes briefly.
 const ASKED_MOST: Duration = Duration::from_secs(1);
 
-/// Ports that drain, with the flows whose peers count on an echo.
+/// Ports that drain, with the flows whose peers may send ECT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drain {
     left: BTreeMap<u32, Vec<Key>>,
@@ -48,8 +48,8 @@ impl Drain {
         self.left.get(&ifindex).map(Vec::len)
     }
 
-    /// Returns whether a port has drained, has gone, or has come. Reads one flow of each port, and
-    /// forgets those that have ended.
+    /// Returns whether a port has drained or vanished, or another has begun to drain. Reads one flow of
+    /// each port, and forgets those that have ended.
     fn has_changed(&mut self, store: &Store, programs: &Programs) -> Result<bool, PortError> {
         let leaving = programs.leaving()?;
         if !leaving.iter().eq(self.left.keys()) {
@@ -80,7 +80,7 @@ fn is_promised(flow: &FlowView, now_ns: u64) -> bool {
 }
 
 impl Programs {
-    /// Returns the flows whose peers count on an echo, by port.
+    /// Returns the flows whose peers may send ECT, by port.
     fn promised(&self) -> Result<BTreeMap<u32, Vec<Key>>, PortError> {
         let mut promised = BTreeMap::<u32, Vec<Key>>::new();
         let now_ns = now_ns();
@@ -95,7 +95,7 @@ impl Programs {
         Ok(promised)
     }
 
-    /// Returns how many flows of each port have peers that count on an echo of their marks; ports
+    /// Returns how many flows of each port have peers that may send ECT; ports
     /// without such a flow are left out.
     ///
     /// # Errors

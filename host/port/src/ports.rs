@@ -41,7 +41,7 @@ pub struct PortView {
     pub counters: Counters,
     /// Record of which of the port's two hooks have seen segments.
     pub hooks: Hooks,
-    /// If the port drains, the number of its flows whose peers count on an echo of their marks.
+    /// If the port drains, the number of its flows whose peers may send ECT.
     pub draining: Option<usize>,
 }
 

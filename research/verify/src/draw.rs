@@ -65,7 +65,7 @@ pub fn draw_stopping(seed: u64, number: u64) -> Plan {
 }
 
 /// Draws a plan like [`draw_stopping`] in which the guest's flow moves up to four times. Half of the
-/// clocks wrap a 32-bit count of microseconds or of ticks soon.
+/// clocks wrap a 32-bit count of microseconds within 2.05 s.
 pub fn draw_moving(seed: u64, number: u64) -> Plan {
     let mut plan = draw_stopping(seed, number);
     let mut stream = Stream::new(seed, &format!("moves of case {number}"));

@@ -58,11 +58,11 @@ pub struct Translator<'a> {
     clock: u32,
     /// Segments seen.
     segments: u32,
-    /// The moves that have not taken place.
+    /// Moves still to come.
     handovers: &'a [Handover],
 }
 
-/// The unit of a host's clock: `UC_REBASE_NS` of `core/rebase.h`.
+/// The unit by which [`Flow::rebase`] moves times: `UC_REBASE_NS` of `core/rebase.h`.
 const UNIT_NS: u64 = 128_000;
 
 impl<'a> Translator<'a> {

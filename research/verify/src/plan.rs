@@ -36,8 +36,8 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Handover {
-    /// The flow moves before the port sees this segment, numbered from 0 in both directions; later, if
-    /// it is not established yet.
+    /// The flow moves before the port sees this segment, counted from 0 over both directions together;
+    /// later, if it is not established yet.
     pub segment: u32,
     /// Time that the other host's clock shows when the case begins, in units of 128 µs.
     pub clock: u32,

@@ -237,7 +237,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_port_flows_draining",
-        help: "While the port drains, its flows whose peers count on an echo of their marks",
+        help: "While the port drains, its flows whose peers may send ECT",
         kind: Kind::Gauge,
         labels: PORT,
         rows: |reading| by_plan(reading, |port| port.draining.unwrap_or(0) as u64),

@@ -68,7 +68,9 @@ pub(crate) struct HandedFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandoverError {
     /// The file does not begin as one.
-    #[error("no file of `uc handover --out`: it does not begin with 'uc-flows'")]
+    #[error(
+        "not written by `uc handover --out`: it does not begin with 'uc-flows'; give another file"
+    )]
     Foreign,
     /// The file has another format.
     #[error(
@@ -94,7 +96,7 @@ pub enum HandoverError {
         flows: u32,
     },
     /// The file names more flows than any may have.
-    #[error("it has {0} flows, and the limit is {FLOWS_MAX}; nothing can take them over")]
+    #[error("{0} flows, and the limit is {FLOWS_MAX}: they cannot be handed over")]
     TooMany(usize),
     /// No key of this host has signed the file.
     #[error(
@@ -248,14 +250,12 @@ impl HandedFlow {
         // what has an obstacle is not entered
         let is_sound = self.state.is_sound() || obstacle(&self.state).is_some();
         match () {
-            () if !ends.iter().all(is_one) => Some("its ends are none of a connection"),
-            () if self.guest.is_ipv4() != self.remote.is_ipv4() => {
-                Some("its ends are of two families of addresses")
-            }
+            () if !ends.iter().all(is_one) => Some("an address or port of it is no connection's"),
+            () if self.guest.is_ipv4() != self.remote.is_ipv4() => Some("it mixes IPv4 and IPv6"),
             () if self.vlan > 4095 => Some("its VLAN does not exist"),
             () if self.dscps.iter().any(|dscp| *dscp > 63) => Some("its DSCP does not exist"),
-            () if self.state.seen_ns > until_ns => Some("it was seen after its export"),
-            () if !is_sound => Some("its state is none that the core makes"),
+            () if self.state.seen_ns > until_ns => Some("its last segment is after the export"),
+            () if !is_sound => Some("its state is invalid"),
             () => None,
         }
     }

@@ -21,13 +21,13 @@ pub struct LeftFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// The flow has no state yet that is worth it.
-    #[error("it is in its handshake; a new SYN is translated where the guest is then")]
+    #[error("its handshake is incomplete; the new port translates a SYN that is sent again")]
     Handshake,
-    /// The law is from outside the tree; another host may have another one of its number.
-    #[error("its law {0} is from outside the tree")]
+    /// The law is from a folder; another host may have another one of its number.
+    #[error("its law {0} is from --laws, and its number may be another's on the new host")]
     Law(u8),
     /// The flow was idle so long that its place may be reused.
-    #[error("it was idle so long that it is over")]
+    #[error("it was idle beyond the table's limit")]
     Over,
     /// The flow's window is a part of a group's, and the port has no group.
     #[error("it shares its window, and flows of this port do not; give the port a coupling")]
@@ -36,10 +36,13 @@ pub enum Obstacle {
     #[error("this port has it already")]
     Known,
     /// The port has as many flows as it may have.
-    #[error("this port has as many flows as it may; raise flows_max of its rules, or --flows-max")]
+    #[error("the port's quota is full; raise its tenant's flows_max, or without one the table's")]
     Quota,
     /// The table has no room.
-    #[error("the flow table is full; raise agent.flows_max, or --flows-max")]
+    #[error(
+        "the flow table is full; raise agent.flows_max or --flows-max, which takes effect after \
+         `uc detach --all --wait`"
+    )]
     Full,
 }
 
