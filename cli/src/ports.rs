@@ -165,7 +165,8 @@ pub fn distinct(names: Vec<String>) -> Vec<String> {
 /// flows are left, and whether that process is missing: then run `uc detach PORT` again. `uc attach` of a
 /// port that drains translates it again, and its flows with it. An idle flow counts for up to 2 h 4 min.
 ///
-/// Exit status: 0 if the ports are detached or drain, 2 after an error.
+/// Exit status: 0 if the ports are detached or drain, 1 if one was attached again during --wait, 2 after
+/// an error.
 #[derive(Args)]
 pub struct Detach {
     /// Interfaces on the host's side of guests, such as tap0 or veth1
@@ -238,8 +239,7 @@ impl Detach {
             outln!("the agent keeps off ports to come, too, until it is ended and started again");
         }
         if self.wait {
-            let mine: BTreeSet<u32> = off.iter().map(|port| port.ifindex).collect();
-            store.wait_until_left(&mine)?;
+            return wait(&store, &off);
         }
         Ok(true)
     }
@@ -358,6 +358,19 @@ fn detach_at_once(store: &Store, off: &mut [Off]) -> Result<()> {
         store.detach_indices(&programs, &drain)?;
     }
     Ok(())
+}
+
+/// Waits until the ports have drained; returns false if one was attached again meanwhile.
+fn wait(store: &Store, off: &[Off]) -> Result<bool> {
+    let mine: BTreeSet<u32> = off.iter().map(|port| port.ifindex).collect();
+    while !store.wait_until_left(&mine)? {
+        watch_in_background(store)?;
+    }
+    let ports = store.ports()?;
+    for port in ports.iter().filter(|port| mine.contains(&port.ifindex)) {
+        outln!("{}: attached again", port_name(port));
+    }
+    Ok(!ports.iter().any(|port| mine.contains(&port.ifindex)))
 }
 
 /// Starts a process that detaches ports when they have drained, unless one runs. Returns when one runs, or

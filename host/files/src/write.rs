@@ -15,17 +15,21 @@ use crate::error::FileError;
 pub fn write(path: &Path, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), FileError> {
     let failed = |error| FileError::io(format!("write {}", path.display()), error);
     let beside = beside(path, "new");
+    // of a process that died; or another user's, whose owner and mode the file would have
+    let _removed_or_none = fs::remove_file(&beside);
     let mut file = File::options()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
         .open(&beside)
         .map_err(failed)?;
-    file.write_all(content.as_ref()).map_err(failed)?;
-    file.sync_all().map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)?;
+    file.write_all(content.as_ref())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(|error| {
+            let _is_reported = fs::remove_file(&beside);
+            failed(error)
+        })?;
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     File::open(folder.unwrap_or(Path::new(".")))
         .and_then(|folder| folder.sync_all())

@@ -10,8 +10,8 @@ mod obstacle;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use uc_core::Reason;
 use uc_core::rule::Rule;
+use uc_core::{Reason, consts};
 use uc_law::PortPlan;
 use zerocopy::IntoBytes;
 
@@ -89,12 +89,22 @@ struct Heir {
 }
 
 impl Heir {
-    /// Returns a flow's slot. Its rule is the first that matches; without one it is of the plan before,
-    /// which is in force no more.
+    /// Returns the place of a flow's rule, the first that matches.
+    fn rule_of(&self, flow: &HandedFlow) -> Option<usize> {
+        let is_its = |rule: &Rule| rule.matches.matches(flow.guest, flow.remote, flow.dscps[0]);
+        self.plan.rules.iter().position(is_its)
+    }
+
+    /// Returns whether the port writes nothing into the flow's packets.
+    fn observes(&self, flow: &HandedFlow) -> bool {
+        let rule = self.rule_of(flow).map(|at| &self.plan.rules[at]);
+        rule.is_some_and(|rule| u32::from(rule.policy.modes) & consts::MODE_OBSERVE != 0)
+    }
+
+    /// Returns a flow's slot. Without a rule it is of the plan before, which is in force no more.
     fn slot(&self, flow: &HandedFlow) -> uc_slot {
         let [dscp, kept_dscp] = flow.dscps;
-        let is_its = |rule: &Rule| rule.matches.matches(flow.guest, flow.remote, dscp);
-        let at = self.plan.rules.iter().position(is_its);
+        let at = self.rule_of(flow);
         let mut slot = uc_slot {
             generation: self.generation.wrapping_sub(u32::from(at.is_none())) as u16,
             number: self.number as u16,
@@ -195,6 +205,9 @@ impl Programs {
         }
         if uc_core::is_stale(&flow.state, now_ns()) {
             return Ok(Some(Obstacle::Over));
+        }
+        if heir.observes(&flow) {
+            return Ok(Some(Obstacle::Observed));
         }
         if flow.state.is_coupled() && heir.plan.coupling.is_none() {
             return Ok(Some(Obstacle::NoGroup));

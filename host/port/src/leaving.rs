@@ -209,17 +209,23 @@ impl Store {
         Ok(())
     }
 
-    /// Waits until none of these ports drains any more.
+    /// Waits until none of these ports drains any more. Returns false if one does, and no process waits in
+    /// [`Store::watch_drain`].
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn wait_until_left(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
-        while let Some(programs) = self.open()?
-            && !programs.leaving()?.is_disjoint(ports)
-        {
+    pub fn wait_until_left(&self, ports: &BTreeSet<u32>) -> Result<bool, PortError> {
+        loop {
+            let is_watched = self.is_drain_watched()?;
+            match self.open()? {
+                Some(programs) if !programs.leaving()?.is_disjoint(ports) => {}
+                _ => return Ok(true),
+            }
+            if !is_watched {
+                return Ok(false);
+            }
             thread::sleep(DRAIN_POLL);
         }
-        Ok(())
     }
 
     /// Returns whether a process waits in [`Store::watch_drain`].

@@ -85,10 +85,13 @@ fn live_a_flow_that_is_known_or_finds_no_room_is_named() {
         flows_max: 8,
         ..policy().into()
     };
-    let (Some(here), Some(there), Some(small)) = (
+    let mut observing = policy();
+    observing.modes |= consts::MODE_OBSERVE as u8;
+    let (Some(here), Some(there), Some(small), Some(dry)) = (
         host(1024, &filling()),
         host(1024, &few),
         host(4, &filling()),
+        host(1024, &observing.into()),
     ) else {
         return;
     };
@@ -109,6 +112,13 @@ fn live_a_flow_that_is_known_or_finds_no_room_is_named() {
     assert_eq!(counted(&there), (8, 8), "nothing is lost");
     assert_eq!(receive(&small), [0, 0, 6]);
     assert_eq!(counted(&small), (4, 4));
+    let left = dry.receive_flows(IFINDEX, &handover).unwrap();
+    assert!(left.iter().all(|left| left.why == Obstacle::Observed));
+    assert_eq!(
+        (left.len(), counted(&dry)),
+        (10, (0, 0)),
+        "nothing is written"
+    );
     assert_eq!(receive(&here), [10, 0, 0], "those that are still there");
     assert_eq!(counted(&here), (10, 10));
 }

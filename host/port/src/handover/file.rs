@@ -164,7 +164,11 @@ impl Handover {
         if !bytes.starts_with(&NAME) {
             return Err(HandoverError::Foreign);
         }
-        let word = |at: usize| bytes.get(at..at + 4).map_or(0, |word| number(word) as u32);
+        if bytes.len() < HEAD_BYTES + TAG_BYTES {
+            let bytes = bytes.len();
+            return Err(HandoverError::Length { bytes, flows: 0 });
+        }
+        let word = |at: usize| number(&bytes[at..at + 4]) as u32;
         match (word(8), word(12), word(16)) {
             (FORMAT, FLOW_LAYOUT, flows) if flows as usize > FLOWS_MAX => {
                 return Err(HandoverError::TooMany(flows as usize));

@@ -32,6 +32,9 @@ pub enum Obstacle {
     /// The flow's window is a part of a group's, and the port has no group.
     #[error("it shares its window, and flows of this port do not; give the port a coupling")]
     NoGroup,
+    /// The port writes nothing, and the flow would go on to be translated.
+    #[error("this port only observes; attach it without --observe")]
+    Observed,
     /// The table has the flow.
     #[error("this port has it already")]
     Known,
