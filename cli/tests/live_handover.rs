@@ -3,12 +3,8 @@
 //! without it shows the harm.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,135 +12,21 @@ use uc_lab::netns::Namespace;
 use uc_live::in_peace;
 
 use crate::common::by_hand::packets;
-use crate::common::ends::{PATIENCE, listen};
 use crate::common::live_with;
+use crate::common::marked::{Counts, LONGER, Manner, Talk};
 use crate::common::routed::{Routed, ip};
 use crate::common::sandbox::Sandbox;
-use crate::common::truth::info;
 use crate::common::uc::{UC, outcome, refusal, success};
 
 /// Flows that the guest opens, and as many that the server opens.
 const FLOWS: usize = 50;
-const GUEST_PORT: u16 = 81;
-const SERVER_PORT: u16 = 80;
 /// How long the flows talk before the move, and after it.
 const PART: Duration = Duration::from_millis(1500);
-/// Length of a message of the server, and of one that the network marks: every fifth; and of an answer.
-const MESSAGE: usize = 500;
-const MARKED_MESSAGE: usize = 700;
-const MARKED_EACH: u32 = 5;
-const ANSWER: usize = 20_000;
-/// Marks the longer messages, and some of the guest's data.
-const MARKS: &str = "table ip t { chain c { type filter hook forward priority 0; \
-     ip saddr 10.2.0.2 ip ecn ect0 meta length > 700 ip ecn set ce; \
-     ip saddr 10.1.0.2 ip ecn ect0 numgen random mod 100 < 1 ip ecn set ce; }; }";
-
-/// What the server has counted of one connection.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    /// Messages that the network has marked since the move.
-    marked: u64,
-    /// Marked messages since the move whose acknowledgement had no echo.
-    unanswered: u64,
-}
-
-/// What the test and the ends of its connections tell each other.
-#[derive(Default)]
-struct Told {
-    rest: AtomicBool,
-    resting: AtomicUsize,
-    has_moved: AtomicBool,
-    stop: AtomicBool,
-}
-
-impl Told {
-    /// Waits while the connections rest.
-    fn rest(&self) {
-        if self.rest.load(Ordering::Relaxed) {
-            self.resting.fetch_add(1, Ordering::Relaxed);
-            while self.rest.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(5));
-            }
-        }
-    }
-}
-
-/// Sends one message at a time, and waits for the guest's answer.
-fn ask(mut end: TcpStream, told: &Told) -> Counts {
-    let mut counts = Counts::default();
-    let mut answer = vec![0; ANSWER];
-    let mut nth = 0;
-    while !told.stop.load(Ordering::Relaxed) {
-        told.rest();
-        nth += 1;
-        let is_marked = nth % MARKED_EACH == 0;
-        let has_moved = told.has_moved.load(Ordering::Relaxed);
-        let before = info(&end).delivered_ce;
-        let mut message = [0; MARKED_MESSAGE];
-        message[0] = is_marked.into();
-        let length = if is_marked { MARKED_MESSAGE } else { MESSAGE };
-        end.write_all(&message[..length]).unwrap();
-        end.read_exact(&mut answer).unwrap();
-        if is_marked && has_moved {
-            counts.marked += 1;
-            counts.unanswered += u64::from(info(&end).delivered_ce == before);
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    counts
-}
-
-fn answer(mut end: TcpStream) {
-    let mut message = [0; MARKED_MESSAGE];
-    while end.read_exact(&mut message[..MESSAGE]).is_ok() {
-        if message[0] == 1 {
-            end.read_exact(&mut message[MESSAGE..]).unwrap();
-        }
-        end.write_all(&[0; ANSWER]).unwrap();
-    }
-}
-
-/// The connections, while they last.
-struct Flows {
-    told: Arc<Told>,
-    servers: Vec<JoinHandle<Counts>>,
-    guests: Vec<JoinHandle<()>>,
-}
-
-impl Flows {
-    fn start(&mut self, server: TcpStream, guest: TcpStream) {
-        for end in [&server, &guest] {
-            end.set_nodelay(true).unwrap();
-            end.set_read_timeout(Some(PATIENCE)).unwrap();
-        }
-        let told = Arc::clone(&self.told);
-        self.servers.push(thread::spawn(move || ask(server, &told)));
-        self.guests.push(thread::spawn(move || answer(guest)));
-    }
-
-    /// Lets all connections rest, with nothing in flight.
-    fn rest(&self) {
-        self.told.rest.store(true, Ordering::Relaxed);
-        while self.told.resting.load(Ordering::Relaxed) < self.servers.len() {
-            thread::sleep(Duration::from_millis(5));
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-
-    fn go_on(&self) {
-        self.told.has_moved.store(true, Ordering::Relaxed);
-        self.told.rest.store(false, Ordering::Relaxed);
-    }
-
-    /// Returns each connection's counts. A reset of any is a panic of its end.
-    fn end(self) -> Vec<Counts> {
-        self.told.stop.store(true, Ordering::Relaxed);
-        let ended = self.servers.into_iter().map(|end| end.join().unwrap());
-        let counts = ended.collect();
-        self.guests.into_iter().for_each(|end| end.join().unwrap());
-        counts
-    }
-}
+const MANNER: Manner = Manner {
+    flows: FLOWS,
+    answer: 20_000,
+    pause: Duration::from_millis(20),
+};
 
 /// Two hosts, of which the guest is behind the first.
 struct Site {
@@ -174,9 +56,14 @@ impl Site {
             ip(end, &format!("link set {name} up"));
         }
         ip(&second, "route add 10.2.0.0/24 via 10.3.0.2");
+        // Marks the longer messages, and some of the guest's data.
+        let marks = format!(
+            "table ip t {{ chain c {{ type filter hook forward priority 0; {LONGER} ip ecn set ce; \
+             ip saddr 10.1.0.2 ip ecn ect0 numgen random mod 100 < 1 ip ecn set ce; }}; }}"
+        );
         for host in [&net.host, &second] {
             let mut nft = host.command("nft");
-            nft.arg(MARKS);
+            nft.arg(&marks);
             success(nft);
         }
         let folder = tempfile::tempdir().unwrap();
@@ -221,26 +108,6 @@ impl Site {
         self.uc(host, &["handover", way, &file, "--key-file", &key, "port0"])
     }
 
-    fn open_flows(&self) -> Flows {
-        let at_server = listen(&self.net.server, Routed::server(0, false, SERVER_PORT));
-        let at_guest = listen(&self.net.guest, Routed::guest(false, GUEST_PORT));
-        let connect = |from: &Namespace, to: SocketAddr| {
-            from.enter(move || TcpStream::connect(to).unwrap()).unwrap()
-        };
-        let mut flows = Flows {
-            told: Arc::default(),
-            servers: Vec::new(),
-            guests: Vec::new(),
-        };
-        for _ in 0..FLOWS {
-            let guest = connect(&self.net.guest, at_server.local_addr().unwrap());
-            flows.start(at_server.accept().unwrap().0, guest);
-            let server = connect(&self.net.server, at_guest.local_addr().unwrap());
-            flows.start(server, at_guest.accept().unwrap().0);
-        }
-        flows
-    }
-
     /// Deletes the guest's interface, and makes one with the same MAC at the second host, which is down.
     fn unplug(&self) {
         let shown = ip(&self.net.guest, "-json link show dev eth0");
@@ -265,7 +132,7 @@ impl Site {
     /// the server has counted since, and the second host's `uc flows`.
     fn move_under(&self, law: &str, with_flows: bool) -> (Vec<Counts>, Value) {
         self.uc(0, &["attach", "port0", "--law", law]);
-        let flows = self.open_flows();
+        let flows = Talk::open(&self.net, MANNER);
         thread::sleep(PART);
         flows.rest();
         let (_, before) = self.flows(0);
@@ -281,7 +148,7 @@ impl Site {
             assert_same_windows(&before, &after);
         }
         self.plug_in();
-        flows.go_on();
+        flows.turn();
         thread::sleep(PART);
         let seen = self.flows(1).0;
         (flows.end(), seen)
@@ -318,11 +185,14 @@ fn live_flows_that_are_handed_over_are_translated_at_the_second_host() {
         };
         in_peace(|| {
             let (counts, seen) = site.move_under(law, true);
-            let marked: u64 = counts.iter().map(|counts| counts.marked).sum();
-            let served = counts.iter().filter(|counts| counts.marked > 0).count();
+            let marked: u64 = counts.iter().map(|counts| counts.marked_after).sum();
+            let served = counts
+                .iter()
+                .filter(|counts| counts.marked_after > 0)
+                .count();
             println!("{law}: {marked} marks of {served} flows are answered after the move");
             assert_eq!(served, 2 * FLOWS);
-            let unanswered: u64 = counts.iter().map(|counts| counts.unanswered).sum();
+            let unanswered: u64 = counts.iter().map(|counts| counts.unanswered_after).sum();
             assert_eq!(unanswered, 0, "{law}: of {marked}");
             assert_eq!(packets(&seen, "no_handshake"), 0, "{law}");
             assert!(packets(&seen, "translated") > 1000, "{law}");
@@ -339,8 +209,8 @@ fn live_flows_that_are_not_handed_over_pass_untranslated_at_the_second_host() {
         let (counts, seen) = site.move_under("ecn", false);
         assert_eq!(seen["flows"].as_array().unwrap().len(), 0);
         assert_eq!(packets(&seen, "translated"), 0);
-        let marked: u64 = counts.iter().map(|counts| counts.marked).sum();
-        let unanswered: u64 = counts.iter().map(|counts| counts.unanswered).sum();
+        let marked: u64 = counts.iter().map(|counts| counts.marked_after).sum();
+        let unanswered: u64 = counts.iter().map(|counts| counts.unanswered_after).sum();
         println!("without: {unanswered} of {marked} marks are not answered");
         assert!(marked > 50);
         assert_eq!(unanswered, marked);
@@ -355,7 +225,7 @@ fn live_a_file_that_is_not_good_is_refused_and_changes_nothing() {
     };
     in_peace(|| {
         site.uc(0, &["attach", "port0"]);
-        let flows = site.open_flows();
+        let flows = Talk::open(&site.net, MANNER);
         flows.rest();
         site.handover(0, "--out");
         let (file, key) = (site.path("flows"), site.path("key"));
@@ -393,7 +263,7 @@ fn live_a_file_that_is_not_good_is_refused_and_changes_nothing() {
             refusal(run("port0", &key), &[&file, part]);
         }
         assert_eq!(site.flows(0).1.len(), 2 * FLOWS);
-        flows.go_on();
+        flows.turn();
         let counts = flows.end();
         assert_eq!(counts.len(), 2 * FLOWS);
     });

@@ -14,6 +14,7 @@ pub mod hosts;
 pub mod kills;
 pub mod law_page;
 pub mod lost;
+pub mod marked;
 pub mod pages;
 pub mod process;
 pub mod pvtcp;
