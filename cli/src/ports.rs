@@ -27,8 +27,8 @@ const FLOWS_MAX_LIMIT: i64 = 1 << 24;
 /// Translate the new flows of these ports from now on.
 ///
 /// PORT is the host's side of a guest's interface: a VM's tap, a container's veth. Flows that are
-/// under way pass unmodified, but for those of a port that drains; new ones are translated. The programs are pinned: they stay when this
-/// command has ended, until `uc detach`.
+/// under way pass unmodified, but for those of a port that drains; new ones are translated. The
+/// programs are pinned: they stay when this command has ended, until `uc detach`.
 ///
 /// If an agent runs, this gives it back a port that `uc detach` removed, and the agent attaches it
 /// as its policy says; options are then refused.
@@ -214,7 +214,7 @@ impl Detach {
             Some(held) => taken_by_agent(&store, held)?,
             None => take_off(&store, (!self.all).then_some(&ports), self.now)?,
         };
-        if self.now {
+        if self.now && held.is_some() {
             detach_at_once(&store, &mut off)?;
         }
         if off.is_empty() && held.is_none() {
@@ -366,11 +366,12 @@ fn wait(store: &Store, off: &[Off]) -> Result<bool> {
     while !store.wait_until_left(&mine)? {
         watch_in_background(store)?;
     }
-    let ports = store.ports()?;
-    for port in ports.iter().filter(|port| mine.contains(&port.ifindex)) {
+    let mut again = store.ports()?;
+    again.retain(|port| mine.contains(&port.ifindex));
+    for port in &again {
         outln!("{}: attached again", port_name(port));
     }
-    Ok(!ports.iter().any(|port| mine.contains(&port.ifindex)))
+    Ok(again.is_empty())
 }
 
 /// Starts a process that detaches ports when they have drained, unless one runs. Returns when one runs, or

@@ -155,7 +155,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Takes ports off: at once those without a flow whose peer counts on an echo.
+    /// Takes ports off: at once those without a flow whose peer may send ECT.
     fn leave(
         &mut self,
         programs: &Programs,

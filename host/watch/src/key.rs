@@ -63,9 +63,7 @@ impl ProbeKeys {
         };
         keys_in(&text, &path)
     }
-}
 
-impl ProbeKeys {
     /// Returns whether [`ProbeKey::sign`] with one of the keys gives this tag.
     pub fn have_signed(&self, bytes: &[u8], tag: u64) -> bool {
         let mut keys = [Some(self.own), self.also].into_iter().flatten();
