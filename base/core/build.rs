@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use uc_words::fnv::fnv1a;
 
-/// What user space writes into maps: policies and rules, flows of another host, and a host's answer to a
+/// What user space writes into maps: flows of another host, policies and rules, and a host's answer to a
 /// guest's group; and the reports that tests send to programs.
 const WRITTEN: [&str; 21] = [
     "uc_flow",
     "uc_reno",
     "uc_prr",
     "uc_dctcp",
+    "uc_policy",
+    "uc_parameters",
+    "uc_dctcp_parameters",
+    "uc_delay_parameters",
     "uc_annex",
     "uc_delay",
     "uc_timer",
     "uc_coupled",
     "uc_ccc_segments",
-    "uc_policy",
-    "uc_parameters",
-    "uc_dctcp_parameters",
-    "uc_delay_parameters",
     "uc_hooks",
     "uc_match",
     "uc_rule",
@@ -30,22 +30,8 @@ const WRITTEN: [&str; 21] = [
     "uc_ccc_told",
 ];
 
-/// The structs of a flow and its annex.
-const FLOW: [&str; 13] = [
-    "uc_flow",
-    "uc_reno",
-    "uc_prr",
-    "uc_dctcp",
-    "uc_policy",
-    "uc_parameters",
-    "uc_dctcp_parameters",
-    "uc_delay_parameters",
-    "uc_annex",
-    "uc_delay",
-    "uc_timer",
-    "uc_coupled",
-    "uc_ccc_segments",
-];
+/// How many of these, from the first, are the structs of a flow and its annex.
+const OF_FLOW: usize = 13;
 
 /// Returns the fields of a struct in bindgen's output.
 fn declaration<'a>(face: &'a str, name: &str) -> &'a str {
@@ -98,7 +84,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .include(&core)
         .define("UC_LAYOUT", &*format!("{number}ULL"))
         .compile("uc_core");
-    let flow = FLOW.map(|name| declaration(&face, name)).concat();
+    let flow: String = WRITTEN[..OF_FLOW]
+        .iter()
+        .map(|name| declaration(&face, name))
+        .collect();
     let layout = format!(
         "/// Number of the structs and functions of the native core: a library of another number must not \
          be called.\n\

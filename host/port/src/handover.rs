@@ -30,8 +30,8 @@ use obstacle::obstacle;
 pub use file::{Handover, HandoverError};
 pub use obstacle::{LeftFlow, Obstacle};
 
-/// Unit by which moments of flows move (`UC_REBASE_NS` in `core/rebase.h`).
-const UNIT_NS: i128 = 128_000;
+/// Unit by which moments of flows move (`core/rebase.h`).
+const UNIT_NS: i128 = consts::REBASE_NS as i128;
 
 /// Maximum age of a file in ns. If the hosts' clocks give a greater age, or one below 0, it counts as 0.
 const AGE_MAX_NS: u64 = 60_000_000_000;

@@ -62,9 +62,6 @@ pub struct Translator<'a> {
     handovers: &'a [Handover],
 }
 
-/// The unit by which [`Flow::rebase`] moves times: `UC_REBASE_NS` of `core/rebase.h`.
-const UNIT_NS: u64 = 128_000;
-
 impl<'a> Translator<'a> {
     /// Creates a translator with this core and policy, before the handshake. `strips_ecn`: vCC
     /// §2.4's concatenation, where ECN is stripped from a guest that negotiates it.
@@ -96,7 +93,7 @@ impl<'a> Translator<'a> {
 
     /// Returns a time by the clock of the port's host.
     fn here(&self, now: Nanos) -> Nanos {
-        Nanos(now.0 + u64::from(self.clock) * UNIT_NS)
+        Nanos(now.0 + u64::from(self.clock) * u64::from(consts::REBASE_NS))
     }
 
     /// Counts a segment, moves the flow if it is time, and returns the time at the port.
