@@ -8,8 +8,7 @@ use serde_json::Value;
 use uc_live::in_peace;
 
 use crate::common::by_hand::packets;
-use crate::common::live_with;
-use crate::common::marked::{Counts, LONGER, Manner, Talk};
+use crate::common::marked::{Counts, LONGER, Manner, Talk, network};
 use crate::common::routed::Routed;
 use crate::common::sandbox::Sandbox;
 use crate::common::uc::success;
@@ -33,14 +32,7 @@ struct Site {
 
 impl Site {
     fn new() -> Option<Self> {
-        if !live_with(&["ip", "nft", "unshare", "nsenter", "mount"]) {
-            return None;
-        }
-        let net = Routed::build(&[None], 1);
-        for (end, ecn) in [(&net.server, "1"), (&net.guest, "0")] {
-            let ecn = ("net.ipv4.tcp_ecn", ecn.to_owned());
-            end.set_sysctls(&[ecn]).unwrap();
-        }
+        let net = network()?;
         // Marks the longer messages and counts them; counts the guest's ECT packets.
         net.nft(&format!(
             "table ip t {{ chain c {{ type filter hook forward priority 0; \

@@ -12,8 +12,7 @@ use uc_lab::netns::Namespace;
 use uc_live::in_peace;
 
 use crate::common::by_hand::packets;
-use crate::common::live_with;
-use crate::common::marked::{Counts, LONGER, Manner, Talk};
+use crate::common::marked::{Counts, LONGER, Manner, Talk, network};
 use crate::common::routed::{Routed, ip};
 use crate::common::sandbox::Sandbox;
 use crate::common::uc::{UC, outcome, refusal, success};
@@ -38,14 +37,7 @@ struct Site {
 
 impl Site {
     fn new() -> Option<Self> {
-        if !live_with(&["ip", "nft", "unshare", "nsenter", "mount"]) {
-            return None;
-        }
-        let net = Routed::build(&[None], 1);
-        for (end, ecn) in [(&net.server, "1"), (&net.guest, "0")] {
-            let ecn = ("net.ipv4.tcp_ecn", ecn.to_owned());
-            end.set_sysctls(&[ecn]).unwrap();
-        }
+        let net = network()?;
         let second = Namespace::new("the second host").unwrap();
         let forwards = ("net.ipv4.ip_forward", "1".to_owned());
         second.set_sysctls(&[forwards]).unwrap();

@@ -12,6 +12,7 @@ use std::time::Duration;
 use uc_lab::netns::Namespace;
 
 use super::ends::{PATIENCE, listen};
+use super::live_with;
 use super::routed::Routed;
 use super::truth::info;
 
@@ -23,6 +24,20 @@ const MARKED_MESSAGE: usize = 700;
 const MARKED_EACH: u32 = 5;
 /// What nft matches of the longer messages, to mark them.
 pub const LONGER: &str = "ip saddr 10.2.0.2 ip ecn ect0 meta length > 700";
+
+/// Returns a host between a guest without ECN and a server with it; `None` if this machine can't run live
+/// tests with ports there.
+pub fn network() -> Option<Routed> {
+    if !live_with(&["ip", "nft", "unshare", "nsenter", "mount"]) {
+        return None;
+    }
+    let net = Routed::build(&[None], 1);
+    for (end, ecn) in [(&net.server, "1"), (&net.guest, "0")] {
+        let ecn = ("net.ipv4.tcp_ecn", ecn.to_owned());
+        end.set_sysctls(&[ecn]).unwrap();
+    }
+    Some(net)
+}
 
 /// What the server has counted of one connection, or of several.
 #[derive(Clone, Copy, Debug, Default)]
