@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,8 @@ use crate::vm::error::{VmError, resource};
 use crate::vm::fault;
 use crate::vm::image::Image;
 use crate::vm::message::{Answer, Ran, Request};
-use crate::vm::qemu::{self, Shape, Wires};
+use crate::vm::monitor::Monitor;
+use crate::vm::qemu::{self, Incoming, Shape, Wires};
 use crate::vm::series;
 
 /// Time limit for an agent's short actions. Ten emulated CPUs that start the same programs at the
@@ -52,8 +54,8 @@ pub(crate) struct Connections<'a> {
     pub tap: &'a OwnedFd,
     pub mac: [u8; 6],
     pub shape: Shape,
-    pub coupling: Option<&'a std::path::Path>,
-    pub incoming: Option<&'a OwnedFd>,
+    pub coupling: Option<&'a Path>,
+    pub incoming: Option<Incoming<'a>>,
 }
 
 impl Machine {
@@ -213,6 +215,17 @@ impl Machine {
             Answer::Ran(ran) => Ok(ran),
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// Migrates the guest, while it runs, to a VM that [`Template::awaiting`] has started at this socket. Calls
+    /// `at_switch_over` while the guest runs in neither. Then it runs there, and this VM is paused for good.
+    ///
+    /// # Errors
+    /// [`VmError::Monitor`] with QEMU's refusal, or when the migration takes too long.
+    ///
+    /// [`Template::awaiting`]: crate::vm::Template::awaiting
+    pub fn migrate(&mut self, socket: &Path, at_switch_over: impl FnOnce()) -> Result<(), VmError> {
+        Monitor::open(&mut self.monitor, &self.node)?.hand_over(socket, at_switch_over)
     }
 
     /// Checks that the guest's kernel has reported no fault, which would void the run.

@@ -2,6 +2,7 @@
 //! docs/interop/qmp-spec.rst of QEMU.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use crate::vm::error::VmError;
 
 /// Time limit for a command.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Status of a migration whose VM is paused, before the rest of its state is written.
+const PAUSED: &str = "pre-switchover";
 
 /// A monitor whose greeting has been answered.
 #[derive(Debug)]
@@ -30,16 +33,41 @@ impl<'a> Monitor<'a> {
     /// Writes the VM's memory to the path and waits for the end. The VM is stopped then; a VM
     /// restored from it runs at once, as it was running before.
     pub fn save(&mut self, path: &str) -> Result<(), VmError> {
-        let arguments = json!({ "uri": format!("exec:cat > {path}") });
-        // By default QEMU saves with the speed of a slow network.
+        self.begin_migration(&format!("exec:cat > {path}"))?;
+        self.wait_migration("completed")
+    }
+
+    /// Writes the VM's memory to a QEMU process that waits at the socket, while the VM runs, and pauses the
+    /// VM; then calls `at_switch_over`, lets the other process go on, and waits for the end.
+    pub fn hand_over(
+        &mut self,
+        socket: &Path,
+        at_switch_over: impl FnOnce(),
+    ) -> Result<(), VmError> {
+        let pause = json!([{ "capability": "pause-before-switchover", "state": true }]);
+        let pause = json!({ "capabilities": pause });
+        self.execute("migrate-set-capabilities", pause)?;
+        self.begin_migration(&format!("unix:{}", socket.display()))?;
+        self.wait_migration(PAUSED)?;
+        at_switch_over();
+        self.execute("migrate-continue", json!({ "state": PAUSED }))?;
+        self.wait_migration("completed")
+    }
+
+    fn begin_migration(&mut self, uri: &str) -> Result<(), VmError> {
+        // By default QEMU writes with the speed of a slow network.
         let speed = json!({ "max-bandwidth": 1_u64 << 40 });
         self.execute("migrate-set-parameters", speed)?;
-        self.execute("migrate", arguments)?;
+        self.execute("migrate", json!({ "uri": uri }))?;
+        Ok(())
+    }
+
+    fn wait_migration(&mut self, status: &str) -> Result<(), VmError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let state = self.execute("query-migrate", json!({}))?;
             match state["status"].as_str() {
-                Some("completed") => return Ok(()),
+                Some(now) if now == status => return Ok(()),
                 Some("failed" | "cancelled") => {
                     return Err(self.refused("migrate", state.to_string()));
                 }

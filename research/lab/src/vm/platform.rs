@@ -67,9 +67,8 @@ impl Templates {
         }
         // A thread for each CPU, since stalls take away the first alone.
         let shape = Shape {
-            offload,
             processors: self.processors,
-            in_turn: false,
+            ..Shape::narrow(offload)
         };
         let template = Template::boot_wide(series, &self.programs, shape, go_on)?;
         let template = Arc::new(template);

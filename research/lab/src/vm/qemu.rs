@@ -35,6 +35,8 @@ pub struct Shape {
     /// Whether one thread executes all emulated CPUs in turn; see [`Accel::arguments`]. Then they
     /// can't be stopped one by one.
     pub in_turn: bool,
+    /// Whether QEMU translates its instructions even where KVM could run them.
+    pub translated: bool,
 }
 
 impl Shape {
@@ -44,6 +46,7 @@ impl Shape {
             offload,
             processors: 1,
             in_turn: false,
+            translated: false,
         }
     }
 }
@@ -65,8 +68,27 @@ pub(crate) struct Wires<'a> {
     pub monitor: &'a OwnedFd,
     /// Output of the console.
     pub console: &'a OwnedFd,
-    /// Memory of a VM to continue from, instead of booting.
-    pub incoming: Option<&'a OwnedFd>,
+    /// VM to continue from, instead of booting.
+    pub incoming: Option<Incoming<'a>>,
+}
+
+/// Where a VM that ran before comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Incoming<'a> {
+    /// A file with its memory.
+    Memory(&'a OwnedFd),
+    /// The QEMU process that runs it, which will connect to this socket.
+    Socket(&'a Path),
+}
+
+impl Incoming<'_> {
+    /// Returns QEMU's name of it.
+    fn uri(self) -> String {
+        match self {
+            Incoming::Memory(memory) => format!("fd:{}", memory.as_raw_fd()),
+            Incoming::Socket(path) => format!("unix:{}", path.display()),
+        }
+    }
 }
 
 /// Finds QEMU on PATH.
@@ -94,17 +116,19 @@ pub(crate) fn spawn(
         .args(machine(image.kernel.memory_mib(), wires.shape.processors))
         .args(boot(image, tsc_khz, wires.shape.processors))
         .args(devices(wires));
-    if let Some(memory) = wires.incoming {
-        command.args(["-incoming".into(), format!("fd:{}", memory.as_raw_fd())]);
+    if let Some(incoming) = wires.incoming {
+        command.args(["-incoming", &incoming.uri()]);
     }
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let given = [wires.tap, wires.control, wires.monitor, wires.console];
-    let given = given.into_iter().chain(wires.incoming);
-    let mut fds: Vec<RawFd> = given.map(AsRawFd::as_raw_fd).collect();
+    let mut fds = given.map(AsRawFd::as_raw_fd).to_vec();
     fds.push(image.archive.as_raw_fd());
+    if let Some(Incoming::Memory(memory)) = wires.incoming {
+        fds.push(memory.as_raw_fd());
+    }
     give(&mut command, fds);
     let child = command.spawn().map_err(|source| VmError::Spawn {
         node: node.into(),

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -18,7 +18,7 @@ use crate::vm::image::{Image, Programs};
 use crate::vm::kernel::Kernel;
 use crate::vm::machine::{Connections, Machine};
 use crate::vm::monitor::Monitor;
-use crate::vm::qemu::{self, Shape};
+use crate::vm::qemu::{self, Incoming, Shape};
 use crate::vm::series::slowdown;
 
 /// Time limit for a boot, which takes four seconds on an idle host and three times that on a busy
@@ -28,6 +28,8 @@ const BOOT_BOUND: Duration = Duration::from_secs(120);
 const KVM_BOUND: Duration = Duration::from_secs(8);
 /// Time limit for a copy, which takes a quarter of a second.
 const COPY_BOUND: Duration = Duration::from_secs(60);
+/// Interval at which a VM's socket is looked for.
+const SOCKET_LOOK: Duration = Duration::from_millis(5);
 /// Link-layer address of the VM that is copied; each copy gets its own.
 const MAC: [u8; 6] = [0x02, 0x75, 0x63, 0xff, 0xff, 0xff];
 
@@ -106,7 +108,11 @@ impl Template {
     fn boot_image(image: Image, shape: Shape, go_on: GoOn<'_>) -> Result<Self, VmError> {
         let tsc_khz = accel::tsc_khz();
         let mut failure = None;
-        for accel in Accel::candidates() {
+        let candidates = match shape.translated {
+            true => vec![Accel::Tcg],
+            false => Accel::candidates(),
+        };
+        for accel in candidates {
             match boot_and_save(&image, (accel, tsc_khz), shape, go_on) {
                 Ok(memory) => {
                     if accel == Accel::Tcg && failure.is_some() {
@@ -143,6 +149,40 @@ impl Template {
     /// # Errors
     /// [`VmError::Spawn`] or [`VmError::Resource`].
     pub fn start(&self, node: &str, links: Links<'_>) -> Result<Machine, VmError> {
+        let memory = again(&self.memory).map_err(resource("open a machine's memory"))?;
+        self.continue_from(Incoming::Memory(&memory), node, links)
+    }
+
+    /// Starts a VM that waits at this socket, which it makes, for the guest of a copy
+    /// ([`Machine::migrate`]).
+    ///
+    /// # Errors
+    /// [`VmError::Spawn`] or [`VmError::Resource`].
+    pub fn awaiting(
+        &self,
+        socket: &Path,
+        node: &str,
+        links: Links<'_>,
+    ) -> Result<Machine, VmError> {
+        let machine = self.continue_from(Incoming::Socket(socket), node, links)?;
+        let started = Instant::now();
+        while !socket.exists() {
+            if started.elapsed() > COPY_BOUND {
+                return Err(resource("wait for a machine's socket")(
+                    io::ErrorKind::TimedOut.into(),
+                ));
+            }
+            std::thread::sleep(SOCKET_LOOK);
+        }
+        Ok(machine)
+    }
+
+    fn continue_from(
+        &self,
+        incoming: Incoming<'_>,
+        node: &str,
+        links: Links<'_>,
+    ) -> Result<Machine, VmError> {
         let nowhere;
         let tap = match links.tap {
             Some(tap) => tap,
@@ -151,13 +191,12 @@ impl Template {
                 &nowhere
             }
         };
-        let memory = again(&self.memory).map_err(resource("open a machine's memory"))?;
         let connections = Connections {
             tap,
             mac: MAC,
             shape: self.shape,
             coupling: links.coupling,
-            incoming: Some(&memory),
+            incoming: Some(incoming),
         };
         Machine::start(node, &self.image, (self.accel, self.tsc_khz), connections)
     }
