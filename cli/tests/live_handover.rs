@@ -11,7 +11,7 @@ use serde_json::Value;
 use uc_lab::netns::Namespace;
 use uc_live::in_peace;
 
-use crate::common::by_hand::packets;
+use crate::common::by_hand::{assert_same_windows, packets, windows};
 use crate::common::marked::{Counts, LONGER, Manner, Talk, network};
 use crate::common::routed::{Routed, ip};
 use crate::common::sandbox::Sandbox;
@@ -84,13 +84,7 @@ impl Site {
     /// Returns the output of `uc flows --json`, and each flow's ends with its window in bytes.
     fn flows(&self, host: usize) -> (Value, Vec<(String, f64)>) {
         let seen: Value = serde_json::from_str(&self.uc(host, &["flows", "--json"])).unwrap();
-        let row = |flow: &Value| {
-            let ends = format!("{} {}", flow["guest"], flow["remote"]);
-            assert_eq!(flow["stage"], "translating", "{flow}");
-            (ends, flow["window_bytes"].as_f64().unwrap())
-        };
-        let mut rows: Vec<_> = seen["flows"].as_array().unwrap().iter().map(row).collect();
-        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        let rows = windows(&seen);
         (seen, rows)
     }
 
@@ -144,16 +138,6 @@ impl Site {
         thread::sleep(PART);
         let seen = self.flows(1).0;
         (flows.end(), seen)
-    }
-}
-
-/// Checks that the flows have the same ends, and windows within 5 %.
-fn assert_same_windows(before: &[(String, f64)], after: &[(String, f64)]) {
-    assert_eq!(before.len(), after.len());
-    for (before, after) in before.iter().zip(after) {
-        assert_eq!(before.0, after.0);
-        let differs = (after.1 / before.1 - 1.0).abs();
-        assert!(differs <= 0.05, "{before:?} {after:?}");
     }
 }
 

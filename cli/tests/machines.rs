@@ -7,6 +7,7 @@ mod inside;
 
 mod live_vm_couple;
 mod live_vm_machine;
+mod live_vm_migrate;
 mod live_vm_ports;
 mod live_vm_pvtcp;
 mod live_vm_pvtcp_bpf;

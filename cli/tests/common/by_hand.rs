@@ -77,3 +77,26 @@ pub fn packets(flows: &Value, reason: &str) -> u64 {
         .as_u64()
         .unwrap()
 }
+
+/// Returns the ends of each flow in the output of `uc flows --json`, with its window in bytes. Each must be
+/// translated.
+pub fn windows(flows: &Value) -> Vec<(String, f64)> {
+    let row = |flow: &Value| {
+        let ends = format!("{} {}", flow["guest"], flow["remote"]);
+        assert_eq!(flow["stage"], "translating", "{flow}");
+        (ends, flow["window_bytes"].as_f64().unwrap())
+    };
+    let mut rows: Vec<_> = flows["flows"].as_array().unwrap().iter().map(row).collect();
+    rows.sort_by(|a, b| a.0.cmp(&b.0));
+    rows
+}
+
+/// Checks that the flows have the same ends, and windows within 5 %.
+pub fn assert_same_windows(before: &[(String, f64)], after: &[(String, f64)]) {
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(after) {
+        assert_eq!(before.0, after.0);
+        let differs = (after.1 / before.1 - 1.0).abs();
+        assert!(differs <= 0.05, "{before:?} {after:?}");
+    }
+}

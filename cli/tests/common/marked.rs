@@ -1,27 +1,31 @@
 //! Connections of a guest and a server, of whose messages to the guest the network marks the longer ones.
-//! The server counts the marks that were not echoed.
+//! The server counts the marks that were not echoed. Both ends compare each byte that they read.
 
 use std::io::{Read, Write};
 use std::iter::Sum;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use uc_lab::netns::Namespace;
+use uc_lab::pattern::Pattern;
 
 use super::ends::{PATIENCE, listen};
 use super::live_with;
 use super::routed::Routed;
 use super::truth::info;
 
-const GUEST_PORT: u16 = 81;
-const SERVER_PORT: u16 = 80;
+/// Port on which the guest accepts connections, and the server's.
+pub const GUEST_PORT: u16 = 81;
+pub const SERVER_PORT: u16 = 80;
 /// Length of a message of the server, and of one that the network marks: every fifth.
 const MESSAGE: usize = 500;
 const MARKED_MESSAGE: usize = 700;
 const MARKED_EACH: u32 = 5;
+/// Content of what the ends send: each message is its beginning, and all answers of an end are one stream of it.
+static PATTERN: LazyLock<Pattern> = LazyLock::new(Pattern::default);
 /// What nft matches of the longer messages, to mark them.
 pub const LONGER: &str = "ip saddr 10.2.0.2 ip ecn ect0 meta length > 700";
 
@@ -42,7 +46,7 @@ pub fn network() -> Option<Routed> {
 /// What the server has counted of one connection, or of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Messages that the network has marked.
+    /// Messages that the network has marked. One that the server has retransmitted is not counted.
     pub marked: u64,
     /// Marked messages whose acknowledgement had no echo.
     pub unanswered: u64,
@@ -68,7 +72,9 @@ impl Sum for Counts {
 struct Told {
     rest: AtomicBool,
     resting: AtomicUsize,
-    has_turned: AtomicBool,
+    turns: AtomicUsize,
+    /// Connections of which a mark was answered in this turn.
+    answered: AtomicUsize,
     stop: AtomicBool,
 }
 
@@ -111,12 +117,7 @@ impl Talk {
         let connect = |from: &Namespace, to: SocketAddr| {
             from.enter(move || TcpStream::connect(to).unwrap()).unwrap()
         };
-        let mut talk = Self {
-            manner,
-            told: Arc::default(),
-            servers: Vec::new(),
-            guests: Vec::new(),
-        };
+        let mut talk = Self::of(manner, Vec::new());
         for _ in 0..manner.flows {
             let guest = connect(&net.guest, at_server.local_addr().unwrap());
             talk.start(at_server.accept().unwrap().0, guest);
@@ -126,16 +127,29 @@ impl Talk {
         talk
     }
 
+    /// Lets the server's ends of connections talk with guest's ends that [`answer`] elsewhere.
+    pub fn of(manner: Manner, servers: Vec<TcpStream>) -> Self {
+        let mut talk = Self {
+            manner,
+            told: Arc::default(),
+            servers: Vec::new(),
+            guests: Vec::new(),
+        };
+        servers.into_iter().for_each(|server| talk.ask(server));
+        talk
+    }
+
     fn start(&mut self, server: TcpStream, guest: TcpStream) {
-        for end in [&server, &guest] {
-            end.set_nodelay(true).unwrap();
-            end.set_read_timeout(Some(PATIENCE)).unwrap();
-        }
+        self.ask(server);
+        let length = self.manner.answer;
+        let answers = thread::spawn(move || answer(guest, length));
+        self.guests.push(answers);
+    }
+
+    fn ask(&mut self, server: TcpStream) {
         let (manner, told) = (self.manner, Arc::clone(&self.told));
         let asks = thread::spawn(move || ask(server, manner, &told));
         self.servers.push(asks);
-        let answers = thread::spawn(move || answer(guest, manner.answer));
-        self.guests.push(answers);
     }
 
     /// Lets all connections rest, with nothing in flight.
@@ -147,10 +161,16 @@ impl Talk {
         thread::sleep(Duration::from_millis(100));
     }
 
-    /// From now on messages are counted apart, too; connections that rest go on.
+    /// From now on messages are counted apart, too, those before no more; connections that rest go on.
     pub fn turn(&self) {
-        self.told.has_turned.store(true, Ordering::Relaxed);
+        self.told.answered.store(0, Ordering::Relaxed);
+        self.told.turns.fetch_add(1, Ordering::Relaxed);
         self.told.rest.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns how many connections have had a mark answered since [`Talk::turn`].
+    pub fn answered(&self) -> usize {
+        self.told.answered.load(Ordering::Relaxed)
     }
 
     /// Ends the connections and returns each one's counts. A reset of any is a panic of its end.
@@ -165,26 +185,40 @@ impl Talk {
 
 /// Sends one message at a time, and waits for the guest's answer: it acknowledges the message.
 fn ask(mut end: TcpStream, manner: Manner, told: &Told) -> Counts {
+    configure(&end);
     let mut counts = Counts::default();
     let mut answer = vec![0; manner.answer];
-    let mut nth = 0;
+    let (mut nth, mut at, mut turn, mut answered_in) = (0, 0, 0, 0);
     while !told.stop.load(Ordering::Relaxed) {
         told.rest();
         nth += 1;
         let is_marked = nth % MARKED_EACH == 0;
-        let is_after = u64::from(told.has_turned.load(Ordering::Relaxed));
-        let before = info(&end).delivered_ce;
-        let mut message = [0; MARKED_MESSAGE];
-        message[0] = is_marked.into();
+        let before_turn = turn;
+        turn = told.turns.load(Ordering::Relaxed);
+        if turn > before_turn {
+            (counts.marked_after, counts.unanswered_after) = (0, 0);
+        }
+        let before = info(&end);
         let length = if is_marked { MARKED_MESSAGE } else { MESSAGE };
-        end.write_all(&message[..length]).unwrap();
+        let mut message = PATTERN.chunk(0)[..length].to_vec();
+        message[0] = is_marked.into();
+        end.write_all(&message).unwrap();
         end.read_exact(&mut answer).unwrap();
-        if is_marked {
-            let is_unanswered = u64::from(info(&end).delivered_ce == before);
+        assert_eq!(PATTERN.first_difference(at, &answer), None);
+        at += manner.answer as u64;
+        let after = info(&end);
+        // A retransmitted segment can't be marked.
+        if is_marked && after.total_retrans == before.total_retrans {
+            let is_after = u64::from(turn > 0);
+            let is_unanswered = u64::from(after.delivered_ce == before.delivered_ce);
             counts.marked += 1;
             counts.unanswered += is_unanswered;
             counts.marked_after += is_after;
             counts.unanswered_after += is_after * is_unanswered;
+            if is_unanswered == 0 && answered_in < turn {
+                answered_in = turn;
+                told.answered.fetch_add(1, Ordering::Relaxed);
+            }
         }
         thread::sleep(manner.pause);
     }
@@ -192,12 +226,24 @@ fn ask(mut end: TcpStream, manner: Manner, told: &Told) -> Counts {
     counts
 }
 
-fn answer(mut end: TcpStream, length: usize) {
+/// Answers each message of a connection with this many bytes, until it ends.
+pub fn answer(mut end: TcpStream, length: usize) {
+    configure(&end);
     let mut message = [0; MARKED_MESSAGE];
+    let mut at = 0;
     while end.read_exact(&mut message[..MESSAGE]).is_ok() {
+        let mut received = MESSAGE;
         if message[0] == 1 {
             end.read_exact(&mut message[MESSAGE..]).unwrap();
+            received = MARKED_MESSAGE;
         }
-        end.write_all(&vec![0; length]).unwrap();
+        assert_eq!(PATTERN.first_difference(1, &message[1..received]), None);
+        end.write_all(&PATTERN.chunk(at)[..length]).unwrap();
+        at += length as u64;
     }
+}
+
+fn configure(end: &TcpStream) {
+    end.set_nodelay(true).unwrap();
+    end.set_read_timeout(Some(PATIENCE)).unwrap();
 }
