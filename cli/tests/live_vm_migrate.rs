@@ -1,9 +1,13 @@
 //! A machine migrates live between two hosts, back and forth, while its connections talk. At the switch-over
-//! `uc handover` takes their flows along. A control without it shows the harm.
+//! `uc handover` takes their flows along, by hand or by `packaging/virsh-migrate`. A control without it shows
+//! the harm.
 
-use std::net::{TcpListener, TcpStream};
+use std::fs::{self, Permissions};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +25,7 @@ use crate::common::live_vm;
 use crate::common::marked::{Counts, GUEST_PORT, LONGER, Manner, SERVER_PORT, Talk, answer};
 use crate::common::routed::ip;
 use crate::common::sandbox::Sandbox;
-use crate::common::uc::{inside, success};
+use crate::common::uc::{UC, inside, success};
 
 /// Flows that the guest opens, and as many that the server opens.
 const FLOWS: usize = 100;
@@ -39,6 +43,24 @@ const MIGRATIONS: &str = "UC_MIGRATIONS";
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long the flows talk before the first migration, and after the one of the control.
 const PART: Duration = Duration::from_secs(2);
+/// How long a guest of libvirt is paused before its old port goes.
+const SWITCH_OVER: Duration = Duration::from_millis(200);
+/// What takes libvirt's place: a guest with one interface, whose migration the test makes.
+const VIRSH: &str = r#"#!/bin/sh
+case $1 in
+domiflist)
+    echo ' Interface   Type     Source   Model    MAC'
+    echo '-----------------------------------------------------------'
+    echo ' tap0        bridge   br0      virtio   02:75:63:ff:ff:ff'
+    echo
+    ;;
+migrate)
+    echo "$@" >FOLDER/asked
+    until [ -e FOLDER/arrived ]; do sleep 0.02; done
+    ;;
+resume) touch FOLDER/resumed ;;
+esac
+"#;
 
 /// Two hosts whose bridges lead to that of a server.
 struct Site {
@@ -100,8 +122,7 @@ impl Site {
     }
 
     fn path(&self, name: &str) -> String {
-        let path: PathBuf = self.folder.path().join(name);
-        path.to_str().unwrap().to_owned()
+        self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
     fn uc(&self, host: usize, arguments: &[&str]) -> String {
@@ -160,7 +181,7 @@ impl Site {
         let arguments = arguments.map(str::to_owned).into();
         machine.order(&Request::Start { arguments }).unwrap();
         let mut ends: Vec<TcpStream> = (0..FLOWS).map(|_| at_server.accept().unwrap().0).collect();
-        let connect = || TcpStream::connect((std::net::Ipv4Addr::from(GUEST), GUEST_PORT)).unwrap();
+        let connect = || TcpStream::connect((Ipv4Addr::from(GUEST), GUEST_PORT)).unwrap();
         let opened = self
             .server
             .enter(|| (0..FLOWS).map(|_| connect()).collect::<Vec<_>>());
@@ -173,47 +194,95 @@ impl Site {
         (guest, Talk::of(MANNER, ends))
     }
 
-    /// Migrates the guest to the other host, with its flows or without them.
-    fn migrate(&self, mut guest: Guest, nth: usize, with_flows: bool) -> Guest {
+    /// Migrates the guest to the other host. Calls `at_switch_over` with the old host and the new one.
+    fn migrate(&self, mut guest: Guest, at_switch_over: impl FnOnce(usize, usize)) -> Guest {
         let (from, to) = (guest.host, 1 - guest.host);
         let tap = self.port(to);
         let links = Links {
             tap: Some(&tap),
             ..Links::default()
         };
-        let socket = self.folder.path().join(format!("migration{nth}"));
+        let socket = self.folder.path().join("migration");
         let mut machine = self.template.awaiting(&socket, "the guest", links).unwrap();
-        let (mut paused, mut took) = (Instant::now(), Duration::ZERO);
-        let began = Instant::now();
+        let (began, mut paused) = (Instant::now(), Instant::now());
         let switch_over = || {
             paused = Instant::now();
-            let before = self.windows(from);
-            assert_eq!(before.len(), 2 * FLOWS);
-            let hands = Instant::now();
-            let sent = self.handover(from, "--out");
-            assert_eq!(sent, format!("tap0: {} flows written\n", 2 * FLOWS));
-            if with_flows {
-                let received = self.handover(to, "--in");
-                assert_eq!(received, format!("tap0: {} flows taken over\n", 2 * FLOWS));
-            }
-            took = hands.elapsed();
-            if with_flows {
-                assert_same_windows(&before, &self.windows(to));
-            }
-            self.uc(from, &["detach", "--now", "tap0"]);
+            at_switch_over(from, to);
         };
         guest.machine.migrate(&socket, switch_over).unwrap();
         self.template.settle(&mut machine, &|| Ok(())).unwrap();
-        println!(
-            "migration {nth}: {:.1?}, of which paused {:.1?}, of which handed over {took:.1?}",
-            began.elapsed(),
-            paused.elapsed()
-        );
+        let (took, paused) = (began.elapsed(), paused.elapsed());
+        println!("migrated in {took:.1?}, of which it was paused for {paused:.1?}");
         Guest {
             host: to,
             machine,
             _tap: tap,
         }
+    }
+
+    /// Hands the flows over, and checks that they have the same windows.
+    fn hand_over(&self, from: usize, to: usize) {
+        let before = self.windows(from);
+        assert_eq!(before.len(), 2 * FLOWS);
+        let began = Instant::now();
+        assert_eq!(self.handover(from, "--out"), "tap0: 200 flows written\n");
+        assert_eq!(self.handover(to, "--in"), "tap0: 200 flows taken over\n");
+        println!("handed over in {:.1?}", began.elapsed());
+        assert_same_windows(&before, &self.windows(to));
+        self.uc(from, &["detach", "--now", "tap0"]);
+    }
+
+    /// Migrates the guest by `packaging/virsh-migrate` and a `virsh` that does what libvirt's does: while the
+    /// guest is paused its old port goes, and it goes on when it is resumed on the new host.
+    fn migrate_by_script(&self, guest: Guest) -> Guest {
+        let (from, to) = (guest.host, 1 - guest.host);
+        let virsh = VIRSH.replace("FOLDER", &self.path(""));
+        fs::create_dir(self.path("bin")).unwrap();
+        fs::write(self.path("bin/virsh"), virsh).unwrap();
+        fs::set_permissions(self.path("bin/virsh"), Permissions::from_mode(0o755)).unwrap();
+        let uc = Path::new(UC).parent().unwrap().display();
+        let path = format!(
+            "{}:{uc}:{}",
+            self.path("bin"),
+            std::env::var("PATH").unwrap()
+        );
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/virsh-migrate");
+        let mut script = self.sandboxes[from].command(&self.hosts[from], script);
+        script
+            .args(["guest", "new", "--persistent"])
+            .env("PATH", path)
+            .env("UC_KEY_FILE", self.path("key"))
+            .env("UC_REMOTE", self.sandboxes[to].entrance(&self.hosts[to]))
+            .stdout(Stdio::piped());
+        let script = script.spawn().unwrap();
+        let guest = self.migrate(guest, |from, _| {
+            thread::sleep(SWITCH_OVER);
+            ip(&self.hosts[from], "link delete tap0");
+            fs::write(self.path("arrived"), "").unwrap();
+            wait_until("the guest is resumed", || {
+                fs::exists(self.path("resumed")).unwrap()
+            });
+        });
+        let told = script.wait_with_output().unwrap();
+        assert!(told.status.success(), "{told:?}");
+        let told = String::from_utf8(told.stdout).unwrap();
+        assert_eq!(told, "tap0: 200 flows taken over\n");
+        let asked = fs::read_to_string(self.path("asked")).unwrap();
+        let expected = "migrate --live --suspend --persistent guest qemu+ssh://new/system\n";
+        assert_eq!(asked, expected);
+        guest
+    }
+
+    /// Waits until a mark of each flow is answered, of those since the guest has migrated.
+    fn wait_translated(&self, guest: &Guest, talk: &Talk) {
+        talk.turn();
+        let turned = Instant::now();
+        wait_until("a mark of each flow is answered", || {
+            talk.answered() == 2 * FLOWS
+        });
+        println!("all are translated after {:.1?}", turned.elapsed());
+        assert_eq!(self.windows(guest.host).len(), 2 * FLOWS);
+        assert_eq!(packets(&self.seen(guest.host), "no_handshake"), 0);
     }
 }
 
@@ -242,26 +311,23 @@ fn live_vm_flows_of_a_migrated_machine_are_translated_if_they_are_handed_over() 
     let site = Site::new();
     let (mut guest, talk) = site.start();
     thread::sleep(PART);
-    for nth in 0..migrations {
-        guest = site.migrate(guest, nth, true);
-        talk.turn();
-        let turned = Instant::now();
-        wait_until("a mark of each flow is answered", || {
-            talk.answered() == 2 * FLOWS
-        });
-        println!("all are translated after {:.1?}", turned.elapsed());
-        assert_eq!(site.windows(guest.host).len(), 2 * FLOWS);
-        assert_eq!(packets(&site.seen(guest.host), "no_handshake"), 0);
+    for _ in 0..migrations {
+        guest = site.migrate(guest, |from, to| site.hand_over(from, to));
+        site.wait_translated(&guest, &talk);
     }
+    guest = site.migrate_by_script(guest);
+    site.wait_translated(&guest, &talk);
     let counts: Counts = talk.end().into_iter().sum();
-    println!("{migrations} migrations: {counts:?}");
+    println!("with the flows: {counts:?}");
     assert_eq!(counts.unanswered, 0, "{counts:?}");
     guest.machine.check_unharmed().unwrap();
     drop(guest);
 
     let (guest, talk) = site.start();
     thread::sleep(PART);
-    let guest = site.migrate(guest, migrations, false);
+    let guest = site.migrate(guest, |from, _| {
+        site.uc(from, &["detach", "--now", "tap0"]);
+    });
     talk.turn();
     thread::sleep(PART);
     assert_eq!(talk.answered(), 0);
@@ -277,7 +343,7 @@ fn live_vm_flows_of_a_migrated_machine_are_translated_if_they_are_handed_over() 
 #[ignore = "is run in a guest by the tests of this file"]
 fn ends_inside_the_guest() {
     let listener = TcpListener::bind(("0.0.0.0", GUEST_PORT)).unwrap();
-    let server = std::net::Ipv4Addr::from(SERVER);
+    let server = Ipv4Addr::from(SERVER);
     let opened = (0..FLOWS).map(|_| TcpStream::connect((server, SERVER_PORT)).unwrap());
     let opened: Vec<_> = opened.collect();
     let accepted = (0..FLOWS).map(|_| listener.accept().unwrap().0);

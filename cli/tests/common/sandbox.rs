@@ -85,6 +85,15 @@ impl Sandbox {
         command
     }
 
+    /// Returns the words before a command that run it inside, in the given network namespace.
+    pub fn entrance(&self, namespace: &Namespace) -> String {
+        let (net, holder) = (namespace.path(), self.holder.id());
+        format!(
+            "nsenter --net={} --mount=/proc/{holder}/ns/mnt --",
+            net.display()
+        )
+    }
+
     fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id()))
