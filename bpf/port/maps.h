@@ -109,6 +109,9 @@ struct uc_scratch {
 	struct uc_annex annex;
 	struct uc_asked peers;
 	__u8 had_asked; /* peers.stored before the step */
+	/* takes no room: clang gives BTF of what only a map of maps holds (rules.h) nowhere else */
+	struct uc_page_key page_keys[0];
+	struct uc_page pages[0];
 };
 
 struct {

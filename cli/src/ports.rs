@@ -126,7 +126,10 @@ impl Attach {
             }
             return Ok(true);
         }
-        store.attach_all(&ports, &plan, via, self.flows_max)?;
+        let upgrade = store.attach_all(&ports, &plan, via, self.flows_max)?;
+        for loss in upgrade.losses() {
+            errln!("uc: {loss}");
+        }
         let follows = match law {
             Law::PASS => "all flows pass and are counted",
             _ if parameters.has(keys::OBSERVE) => "new flows are observed, nothing is written",

@@ -13,6 +13,7 @@ use crate::common::agent::Installation;
 pub struct Shadows<'a> {
     here: &'a Installation,
     last: BTreeMap<SocketAddr, Shadow>,
+    tells_events: bool,
 }
 
 /// A flow's shadow and its history; a reopened flow has another history.
@@ -23,7 +24,7 @@ struct Shadow {
 
 impl Shadow {
     /// Panics unless this shadow continues `then`.
-    fn goes_on_from(&self, then: &Shadow, when: &str) {
+    fn goes_on_from(&self, then: &Shadow, when: &str, tells_events: bool) {
         let (now, before) = (&self.flow.state, &then.flow.state);
         let who = format!("{when}: {}", self.flow.guest);
         for (what, now, before) in [
@@ -64,7 +65,9 @@ impl Shadow {
             "{who}: no round-trip time any more"
         );
         self.window_goes_on_from(then, &who);
-        self.story_goes_on_from(then, &who);
+        if tells_events {
+            self.story_goes_on_from(then, &who);
+        }
     }
 
     fn window_goes_on_from(&self, then: &Shadow, who: &str) {
@@ -113,7 +116,13 @@ impl<'a> Shadows<'a> {
         Self {
             here,
             last: BTreeMap::new(),
+            tells_events: true,
         }
+    }
+
+    /// Asks no shadow to continue the events of the former one from now on.
+    pub fn forget_events(&mut self) {
+        self.tells_events = false;
     }
 
     fn programs(&self) -> Programs {
@@ -130,7 +139,7 @@ impl<'a> Shadows<'a> {
             let events = programs.events(&flow).unwrap();
             let shadow = Shadow { flow, events };
             if let Some(before) = self.last.get(&shadow.flow.guest) {
-                shadow.goes_on_from(before, when);
+                shadow.goes_on_from(before, when, self.tells_events);
             }
             self.last.insert(shadow.flow.guest, shadow);
         }

@@ -215,12 +215,18 @@ impl Ports {
             memory::check(self.room)?;
         }
         let (programs, upgrade) = self.store.upgrade_with(wanted, self.room, self.swap)?;
-        match upgrade {
+        match &upgrade {
             Upgrade::Fresh | Upgrade::Current => {}
             Upgrade::Swapped => tracing::info!("ports have new programs; flows go on"),
-            Upgrade::Replaced => tracing::warn!(
-                "ports have new programs and new maps: flows under way pass untouched"
+            Upgrade::Carried(carried) => tracing::info!(
+                flows = carried.flows,
+                unseen_ms = carried.unseen.as_secs_f64() * 1e3,
+                "ports have new programs and new maps, to which flows have gone over"
             ),
+            Upgrade::Replaced => tracing::warn!("ports have new programs and new maps"),
+        }
+        for loss in upgrade.losses() {
+            tracing::warn!("{loss}");
         }
         // Removes what a killed process left of an attachment.
         self.store.tidy(&programs)?;

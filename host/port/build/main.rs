@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_type("uc_key|uc_slot|uc_bucket|uc_secret|uc_asking|uc_turn|uc_cursor|__sk_buff")
         .allowlist_type("uc_port_coupling|uc_priority_key|uc_group|uc_group_guest|uc_member")
         .allowlist_type("uc_ring|uc_event|uc_event_kind|uc_agreed|uc_closing|uc_passed")
-        .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT|UC_SLOT_ANNEXED|UC_SLOT_HALF_OPEN")
+        .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT|UC_SLOT_ANNEXED|UC_SLOT_HALF_OPEN|UC_SLOT_LISTED")
         .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page|uc_about")
         .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_REMOTES_KEPT|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_HALF_OPEN_PART|UC_BUCKET.*|UC_NO_PLACE|UC_ABOUT_MARK")
         .blocklist_type("uc_rule|uc_match|uc_policy")

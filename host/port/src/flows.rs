@@ -59,6 +59,9 @@ pub(crate) const READ: &str = "read the flow table";
 /// Maximum number of searches for the flows of a port that is gone.
 const SEARCHES: u32 = 3;
 
+/// Offset of an annex in a place.
+pub(crate) const ANNEX_AT: usize = std::mem::offset_of!(uc_slot, flow);
+
 const KEY_BYTES: usize = size_of::<uc_key>();
 
 /// A key as the programs' maps have it.
@@ -155,8 +158,7 @@ fn annex_in(value: &[u8]) -> Option<Annex> {
     if read::<uc_slot>(value)?.key.ifindex != 0 {
         return None;
     }
-    let begin = std::mem::offset_of!(uc_slot, flow);
-    read(value.get(begin..begin + size_of::<Annex>())?)
+    read(value.get(ANNEX_AT..ANNEX_AT + size_of::<Annex>())?)
 }
 
 impl Programs {
@@ -208,9 +210,16 @@ impl Programs {
     }
 
     /// Reads a place, under its lock.
-    fn read_place(&self, place: u32) -> Result<Option<Vec<u8>>, PortError> {
+    pub(crate) fn read_place(&self, place: u32) -> Result<Option<Vec<u8>>, PortError> {
         let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::LOCK);
         value.map_err(|error| PortError::from_libbpf(READ, &error))
+    }
+
+    /// Writes a place, under its lock. A flow's key must be the one that it had.
+    pub(crate) fn write_place(&self, place: u32, value: &[u8]) -> Result<(), PortError> {
+        let flows = &self.maps.flows;
+        let written = flows.update(&place.to_ne_bytes(), value, MapFlags::LOCK);
+        written.map_err(|error| PortError::from_libbpf("write a flow", &error))
     }
 
     /// Reads the annex of a flow, if it has one.

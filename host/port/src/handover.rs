@@ -6,12 +6,12 @@
 
 mod enter;
 mod file;
-mod obstacle;
+pub(crate) mod obstacle;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uc_core::rule::Rule;
-use uc_core::{Reason, consts};
+use uc_core::{Annex, Reason, consts};
 use uc_law::PortPlan;
 use zerocopy::IntoBytes;
 
@@ -23,7 +23,7 @@ use crate::layout::{UC_SLOT_ANNEXED, UC_SLOT_HALF_OPEN, uc_slot};
 use crate::programs::Programs;
 use crate::store::Store;
 
-use enter::Enter;
+pub(crate) use enter::Enter;
 use file::HandedFlow;
 use obstacle::obstacle;
 
@@ -213,8 +213,21 @@ impl Programs {
             return Ok(Some(Obstacle::NoGroup));
         }
         let slot = heir.slot(&flow);
-        let reason = enter.run(&slot, &flow.state.annex, heir.plan.flows_max)?;
-        Ok(match reason {
+        self.enter_slot(enter, &slot, &flow.state.annex, heir.plan.flows_max)
+    }
+
+    /// Enters a flow by its slot, which may say all but its place. Returns why it could not.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn enter_slot(
+        &self,
+        enter: &Enter,
+        slot: &uc_slot,
+        annex: &Annex,
+        flows_max: u32,
+    ) -> Result<Option<Obstacle>, PortError> {
+        Ok(match enter.run(slot, annex, flows_max)? {
             Reason::TRANSLATED => None,
             _ if self.flow_of(slot.key.as_bytes())?.is_some() => Some(Obstacle::Known),
             Reason::QUOTA_FULL => Some(Obstacle::Quota),

@@ -18,6 +18,8 @@ mod attach;
 mod batch;
 mod bpffs;
 mod bytes;
+mod carried;
+mod carry;
 pub mod cost;
 mod counters;
 mod coupling;
@@ -59,6 +61,7 @@ mod uplink;
 mod versions;
 
 pub use attach::{AttachVia, Link, PortLinks, attach_program};
+pub use carried::{Carried, Upgrade};
 pub use counters::Counters;
 pub use coupling::{GroupView, GuestView, MemberView};
 pub use direction::Direction;
@@ -87,7 +90,6 @@ pub use store::{Attached, Store};
 pub use test_run::{PacketContext, PacketRun, run_packet, run_summed};
 pub use uc_core::rule::{Match, Prefix, PrefixError, RULES_MAX, Rule};
 pub use uc_law::{DEFAULT_FLOWS_MAX, PortCoupling, PortPlan, RINGS_MAX};
-pub use upgrade::Upgrade;
 pub use uplink::{Uplink, uplink};
 
 /// Hashes that identify this build's programs and the layout of its maps.

@@ -14,7 +14,7 @@ use uc_law::PortPlan;
 use zerocopy::IntoBytes;
 
 use crate::batch::keys;
-use crate::bytes::{number, read};
+use crate::bytes::{read, value_at};
 use crate::error::PortError;
 use crate::layout::{UC_PAGE_RULES, uc_page, uc_page_key};
 use crate::programs::Programs;
@@ -237,15 +237,8 @@ impl Programs {
 
     /// The one in force, and the other.
     fn plan_maps(&self) -> Result<[&MapHandle; 2], PortError> {
-        let failed = |error| PortError::from_libbpf("look which plan is in force", &error);
         let (a, b) = (&self.maps.plan_a, &self.maps.plan_b);
-        let found = self
-            .maps
-            .plan
-            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(failed)?;
-        let of_a = MapInfo::new(a.as_fd()).map_err(failed)?.info.id;
-        let is_a = found.and_then(|id| number(&id)) == Some(of_a);
+        let is_a = is_in_force(&self.maps.plan, a)?;
         Ok(if is_a { [a, b] } else { [b, a] })
     }
 
@@ -263,12 +256,20 @@ impl Programs {
     }
 
     /// Indices of the ports that have a plan in force.
-    fn planned(&self) -> Result<Vec<u32>, PortError> {
+    pub(crate) fn planned(&self) -> Result<Vec<u32>, PortError> {
         let keys = keys(self.plan_in_force()?, "read the plans")?;
         let keys = keys.iter().filter_map(|key| read::<uc_page_key>(key));
         let first = keys.filter(|key| key.ifindex != WHOLE && key.page == 0);
         Ok(first.map(|key| key.ifindex).collect())
     }
+}
+
+/// Returns whether `plan` selects a map of plans.
+pub(crate) fn is_in_force(plan: &MapHandle, map: &MapHandle) -> Result<bool, PortError> {
+    let failed = |error| PortError::from_libbpf("look which plan is in force", &error);
+    let selected = value_at::<u32>(plan, 0).map_err(failed)?;
+    let own = MapInfo::new(map.as_fd()).map_err(failed)?.info.id;
+    Ok(selected == Some(own))
 }
 
 /// Returns whether a port with these pages drains.

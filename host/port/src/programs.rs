@@ -209,7 +209,7 @@ impl Programs {
     /// # Errors
     /// The kernel's refusal.
     pub fn collect_idle(&self) -> Result<(), PortError> {
-        self.run_collect(self.code.collect.as_fd(), self.flows_max())
+        self.run_collect(self.code.collect(), self.flows_max())
     }
 }
 
@@ -256,6 +256,11 @@ impl Code {
             Direction::FromGuest => self.from_guest.as_fd(),
             Direction::ToGuest => self.to_guest.as_fd(),
         }
+    }
+
+    /// Returns the program that no port has.
+    pub(crate) fn collect(&self) -> BorrowedFd<'_> {
+        self.collect.as_fd()
     }
 
     /// Returns the parts to pin, with their names.

@@ -20,6 +20,7 @@ use nix::fcntl::Flock;
 use uc_files::wait_for_lock;
 
 use crate::attach::{AttachVia, Link, clsact_filters, detach_clsact};
+use crate::carried::Upgrade;
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::interfaces::{interface_index, interfaces};
@@ -124,27 +125,27 @@ impl Store {
     /// Reopens what is pinned and of use to a port, or loads and pins it. Ports of a version whose
     /// maps can't be read are taken over, and all ports if the store's object has laws from outside
     /// that come from another file. Under [`Store::lock`].
-    pub fn open_or_load(&self, flows_max: u32) -> Result<Programs, PortError> {
+    pub fn open_or_load(&self, flows_max: u32) -> Result<(Programs, Upgrade), PortError> {
         self.check_bpffs()?;
         let has_laws = !self.object.laws().is_empty();
         let is_other = self.version()?.is_some_and(|version| {
             !version.is_own_layout() || has_laws && !version.is_of(&self.object)
         });
         if !is_other && let Some(programs) = self.open_tidy()? {
-            return Ok(programs);
+            return Ok((programs, Upgrade::Current));
         }
-        Ok(self.upgrade(&BTreeMap::new(), flows_max, false)?.0)
+        self.upgrade(&BTreeMap::new(), flows_max, false)
     }
 
     /// Attaches these ports for good, all by one plan, with the programs that are pinned or fresh
-    /// ones. All or none.
+    /// ones. All or none. Returns what became of the pinned ones.
     pub fn attach_all(
         &self,
         names: &[String],
         plan: &PortPlan,
         via: AttachVia,
         flows_max: u32,
-    ) -> Result<(), PortError> {
+    ) -> Result<Upgrade, PortError> {
         for name in names {
             interface_index(name)?;
         }
@@ -156,7 +157,7 @@ impl Store {
                 return Err(PortError::AlreadyAttached { name: name.clone() });
             }
         }
-        let programs = self.open_or_load(flows_max)?;
+        let (programs, upgrade) = self.open_or_load(flows_max)?;
         if let Err(error) = check_plan_laws(plan, &programs.laws()) {
             if self.attached(&programs)?.is_empty() {
                 self.keep_version(None)?;
@@ -172,7 +173,7 @@ impl Store {
                 return Err(error);
             }
         }
-        Ok(())
+        Ok(upgrade)
     }
 
     /// Attaches a port for good. All or nothing.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::attach::clsact_filters;
+use crate::carried::Upgrade;
+use crate::carry::Carry;
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::interfaces::interfaces;
@@ -10,23 +12,9 @@ use crate::links::{PinnedLink, Whereabouts};
 use crate::object::check_laws;
 use crate::programs::Programs;
 use crate::store::Store;
+use crate::versions::Version;
 use uc_core::Law;
 use uc_law::{PortPlan, RINGS_MAX};
-
-/// Result of [`Store::upgrade`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upgrade {
-    /// Nothing was pinned; now new programs and maps are.
-    Fresh,
-    /// The programs of the store's object were in force already.
-    Current,
-    /// Every port has the new programs, and they have the old ones' maps: flows go on, and plans
-    /// are in force as they were.
-    Swapped,
-    /// Every port has the new programs, and maps of a new layout: flows under way pass untouched,
-    /// and only the plans that were given are in force.
-    Replaced,
-}
 
 impl Store {
     /// Makes every port of the store run the programs of the store's object, and reopens them. No packet
@@ -73,7 +61,7 @@ impl Store {
         check_laws(&self.laws_of(&old)?, &self.object)?;
         if !old.is_own_layout() {
             let programs = Programs::load_object(&self.object, flows_max, rings_max)?;
-            return self.take_over(programs, plans, Upgrade::Replaced);
+            return self.carry_over(&old, programs, plans);
         }
         let programs = self.open_version(&old)?;
         if old.is_of(&self.object) && !force {
@@ -84,6 +72,31 @@ impl Store {
         }
         let programs = Programs::load_for(&self.object, programs.maps)?;
         self.take_over(programs, plans, Upgrade::Swapped)
+    }
+
+    fn carry_over(
+        &self,
+        old: &Version,
+        programs: Programs,
+        plans: &BTreeMap<u32, PortPlan>,
+    ) -> Result<(Programs, Upgrade), PortError> {
+        let Some(mut carry) = Carry::begin(self, old, &programs)? else {
+            return self.take_over(programs, plans, Upgrade::Replaced);
+        };
+        Law::tell_outside(&programs.laws());
+        carry.copy()?;
+        let ports: Vec<u32> = programs.port_states()?.into_keys().collect();
+        // no flow asks for ECN while a port has the new programs at one hook only
+        let mut each = ports.iter();
+        each.try_for_each(|&ifindex| programs.reset_hooks(ifindex, |_| false))?;
+        let version = self.pin_version(&programs)?;
+        carry.copy()?;
+        self.swap_all(&programs)?;
+        let carried = carry.finish()?;
+        let mut each = ports.into_iter();
+        each.try_for_each(|ifindex| self.begin_hooks(&programs, ifindex))?;
+        self.keep_version(Some(&version))?;
+        Ok((programs, Upgrade::Carried(carried)))
     }
 
     fn take_over(

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use libbpf_rs::{MapHandle, Program};
@@ -119,22 +119,37 @@ impl Store {
     /// Reopens a version, whose maps must have this build's layout.
     pub(crate) fn open_version(&self, version: &Version) -> Result<Programs, PortError> {
         silence_libbpf();
-        let failed = |error| PortError::from_libbpf(self.action("reopen the pins in"), &error);
-        let maps = self.folder.join(version.state());
-        let code = self.folder.join(version.folder());
-        let maps =
-            Maps::from_each(|name| MapHandle::from_pinned_path(maps.join(name)).map_err(failed))?;
+        let maps = Maps::from_each(|name| self.map_of(version, name))?;
         if !is_own_layout(&maps.cursors) {
             return Err(self.other_version());
         }
-        let tail_calls = MapHandle::from_pinned_path(code.join("tail_calls")).map_err(failed)?;
-        let program = |name: &str| Program::fd_from_pinned_path(code.join(name)).map_err(failed);
+        let code = self.folder.join(version.folder());
+        let tail_calls = MapHandle::from_pinned_path(code.join("tail_calls"));
+        let tail_calls = tail_calls.map_err(|error| self.not_reopened(&error))?;
+        let program = |name: &str| self.program_of(version, name);
         let programs = Programs {
             code: Code::from_parts(program, tail_calls, self.laws_pin(version)?)?,
             maps,
         };
         Law::tell_outside(&programs.laws());
         Ok(programs)
+    }
+
+    /// Opens a map of a version, whatever its layout.
+    pub(crate) fn map_of(&self, version: &Version, name: &str) -> Result<MapHandle, PortError> {
+        let map = MapHandle::from_pinned_path(self.folder.join(version.state()).join(name));
+        map.map_err(|error| self.not_reopened(&error))
+    }
+
+    /// Opens a program of a version, whatever its layout.
+    pub(crate) fn program_of(&self, version: &Version, name: &str) -> Result<OwnedFd, PortError> {
+        let path = self.folder.join(version.folder()).join(name);
+        let program = Program::fd_from_pinned_path(path);
+        program.map_err(|error| self.not_reopened(&error))
+    }
+
+    fn not_reopened(&self, error: &libbpf_rs::Error) -> PortError {
+        PortError::from_libbpf(self.action("reopen the pins in"), error)
     }
 
     /// Returns the laws from outside the tree that a version has, whatever its layout.

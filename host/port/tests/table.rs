@@ -70,7 +70,7 @@ impl Pinned {
         // Prints the reason if the machine can't load them at all.
         kernel::programs(1)?;
         let folder = kernel::own_bpffs(CloneFlags::empty());
-        let programs = Store::at(&folder).open_or_load(flows_max).unwrap();
+        let programs = Store::at(&folder).open_or_load(flows_max).unwrap().0;
         Some(Pinned { folder, programs })
     }
 

@@ -35,6 +35,12 @@ pub enum Obstacle {
     /// The port writes nothing, and the flow would go on to be translated.
     #[error("this port only observes; attach it without --observe")]
     Observed,
+    /// A number of the flow is larger than the other version's field.
+    #[error("a number of its state has no room in this version of uc")]
+    Narrow,
+    /// The core of this version can't go on with the flow's state.
+    #[error("its state is invalid in this version of uc")]
+    Unsound,
     /// The table has the flow.
     #[error("this port has it already")]
     Known,

@@ -57,6 +57,13 @@ impl Host {
         names.filter(|name| !name.starts_with("port-")).collect()
     }
 
+    /// Removes the pin of a map.
+    pub fn remove_map(&self, name: &str) {
+        let versions = self.versions();
+        let mut maps = versions.iter().filter(|name| name.starts_with("maps-"));
+        fs::remove_file(self.folder.join(maps.next().unwrap()).join(name)).unwrap();
+    }
+
     /// Renames the pins as if a build with another map layout had left them.
     pub fn relay(&self) {
         for name in self.versions() {

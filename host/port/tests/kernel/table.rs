@@ -63,16 +63,35 @@ pub fn pass_sized(
     bytes: &[u8],
     gso_size: u32,
 ) -> (Reason, bool) {
+    let context = PacketContext {
+        gso_size,
+        ..context()
+    };
+    pass_in(programs, segment, bytes, context)
+}
+
+/// Passes a segment of a guest on this port; returns the reason that was counted.
+pub fn pass_on(programs: &Programs, ifindex: u32, port: u16, segment: &Segment) -> Reason {
+    let bytes = frame(segment, guest(port), remote(), &PLAIN);
+    let context = PacketContext {
+        ifindex,
+        ..context()
+    };
+    pass_in(programs, segment, &bytes, context).0
+}
+
+fn pass_in(
+    programs: &Programs,
+    segment: &Segment,
+    bytes: &[u8],
+    context: PacketContext,
+) -> (Reason, bool) {
     let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
         Direction::FromGuest
     } else {
         Direction::ToGuest
     };
     let before = programs.counters().unwrap();
-    let context = PacketContext {
-        gso_size,
-        ..context()
-    };
     let run = programs.test_run(direction, bytes, context).unwrap();
     let after = programs.counters().unwrap();
     let counted = after

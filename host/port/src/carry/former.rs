@@ -1,0 +1,216 @@
+//! The maps of a version that has another layout, read as if it had this build's.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::{Btf, MapCore, MapFlags, MapHandle};
+use uc_core::Annex;
+
+use super::conversion::Conversion;
+use super::shape::Shape;
+use crate::batch::{first, keys};
+use crate::bytes::read;
+use crate::error::PortError;
+use crate::flows::READ;
+use crate::layout::{UC_SLOT_ANNEXED, uc_cursor, uc_slot};
+use crate::links::program_id;
+use crate::plans::is_in_force;
+use crate::programs::Programs;
+use crate::store::Store;
+use crate::versions::Version;
+
+const COPY: &str = "copy the settings of the version before";
+
+/// A flow of a former version.
+pub(super) struct FormerFlow {
+    pub(super) slot: uc_slot,
+    pub(super) annex: Annex,
+    /// Whether this build's fields have room for all of its numbers.
+    pub(super) fits: bool,
+}
+
+/// Structs of a former version, and this build's of the same names.
+struct Structs {
+    former: Btf<'static>,
+    own: Btf<'static>,
+}
+
+impl Structs {
+    /// Returns how values of a struct are converted; `None` if one of the two has none of this name.
+    fn conversion(&self, name: &str) -> Option<Conversion> {
+        let [from, to] = [&self.former, &self.own].map(|btf| Shape::of(btf, name));
+        Some(Conversion::new(&from?, &to?))
+    }
+}
+
+/// A version whose maps have another layout.
+pub(super) struct Former {
+    structs: Structs,
+    plan: MapHandle,
+    couplings: MapHandle,
+    priorities: MapHandle,
+    cursors: MapHandle,
+    flows: MapHandle,
+    cursor: Conversion,
+    slot: Conversion,
+    annex: Conversion,
+    /// Offset of an annex in a place.
+    annex_at: usize,
+    /// Offset of the time of a flow's last segment in its place.
+    seen_at: usize,
+    /// Times of the last segments that were read, by place.
+    seen_ns: Vec<u64>,
+}
+
+impl Former {
+    /// Opens a version's maps. `None`: one is missing, they say nothing of their structs, or these are too
+    /// different.
+    pub(super) fn open(store: &Store, version: &Version, own: &Programs) -> Option<Former> {
+        let collect = store.program_of(version, "collect").ok()?;
+        let structs = Structs {
+            former: btf(collect.as_fd())?,
+            own: btf(own.code.collect())?,
+        };
+        let slot = Shape::of(&structs.former, "uc_slot")?;
+        let map = |name| store.map_of(version, name).ok();
+        let [a, b] = [map("plan_a")?, map("plan_b")?];
+        Some(Former {
+            plan: if is_in_force(&map("plan")?, &a).ok()? {
+                a
+            } else {
+                b
+            },
+            couplings: map("couplings")?,
+            priorities: map("priorities")?,
+            cursors: map("cursors")?,
+            flows: map("flows")?,
+            cursor: structs.conversion("uc_cursor")?,
+            slot: structs.conversion("uc_slot")?,
+            annex: structs.conversion("uc_annex")?,
+            annex_at: slot.offset("flow")?,
+            seen_at: slot.offset("flow.seen_ns")?,
+            seen_ns: Vec::new(),
+            structs,
+        })
+    }
+
+    /// Copies the plans of ports to programs that no port has yet. Returns false if they do not fit.
+    ///
+    /// # Errors
+    /// The kernel's refusal; [`PortError::TooManyPorts`].
+    pub(super) fn copy_plans(&self, to: &Programs) -> Result<bool, PortError> {
+        let to = &to.maps;
+        let page = (Some("uc_page_key"), Some("uc_page"));
+        Ok(self.copy(&self.plan, page, &to.plan_a)?
+            && self.copy(
+                &self.couplings,
+                (None, Some("uc_port_coupling")),
+                &to.couplings,
+            )?
+            && self.copy(
+                &self.priorities,
+                (Some("uc_priority_key"), None),
+                &to.priorities,
+            )?)
+    }
+
+    /// Copies a map, whose keys and values are structs or, without a name, plain numbers. Returns false if
+    /// one of them does not fit.
+    fn copy(
+        &self,
+        from: &MapHandle,
+        (key, value): (Option<&str>, Option<&str>),
+        to: &MapHandle,
+    ) -> Result<bool, PortError> {
+        let failed = |error| PortError::from_libbpf(COPY, &error);
+        let convert = |name: Option<&str>, bytes: &[u8]| match name {
+            Some(name) => match self.structs.conversion(name)?.convert(bytes) {
+                (value, None) => Some(value),
+                (_, Some(_)) => None,
+            },
+            None => Some(bytes.to_vec()),
+        };
+        for old in keys(from, COPY)? {
+            let Some(found) = from.lookup(&old, MapFlags::ANY).map_err(failed)? else {
+                continue;
+            };
+            let (Some(key), Some(value)) = (convert(key, &old), convert(value, &found)) else {
+                return Ok(false);
+            };
+            to.update(&key, &value, MapFlags::ANY).map_err(failed)?;
+        }
+        Ok(true)
+    }
+
+    /// Returns the names of a flow's fields that this build lacks.
+    pub(super) fn dropped(&self) -> Vec<String> {
+        [self.slot.dropped(), self.annex.dropped()].concat()
+    }
+
+    /// Calls `see` with each flow that has had a segment since the last call. Flows added or removed
+    /// meanwhile may be missed.
+    ///
+    /// # Errors
+    /// The kernel's refusal, and those of `see`.
+    pub(super) fn each_changed(
+        &mut self,
+        mut see: impl FnMut(FormerFlow) -> Result<(), PortError>,
+    ) -> Result<(), PortError> {
+        let taken = self.fresh()?;
+        let mut seen = std::mem::take(&mut self.seen_ns);
+        seen.resize(taken as usize, 0);
+        let mut result = Ok(());
+        first(&self.flows, taken, MapFlags::LOCK, READ, |place, value| {
+            let seen_ns: u64 = read(&value[self.seen_at..]).unwrap_or_default();
+            let before_ns = &mut seen[place as usize];
+            if *before_ns == seen_ns || result.is_err() {
+                return;
+            }
+            *before_ns = seen_ns;
+            let (slot, too_large) = self.slot.convert(value);
+            let slot: uc_slot = read(&slot).unwrap_or_default();
+            if slot.key.ifindex != 0 {
+                let flow = self.flow(slot, too_large.is_none());
+                result = flow.and_then(&mut see);
+            }
+        })?;
+        self.seen_ns = seen;
+        result
+    }
+
+    /// Completes a flow with its annex.
+    fn flow(&self, slot: uc_slot, fits: bool) -> Result<FormerFlow, PortError> {
+        let mut flow = FormerFlow {
+            slot,
+            annex: Annex::default(),
+            fits,
+        };
+        if u32::from(slot.bits) & UC_SLOT_ANNEXED == 0 {
+            return Ok(flow);
+        }
+        let place = slot.flow.annex_at.to_ne_bytes();
+        let value = self.flows.lookup(&place, MapFlags::LOCK);
+        let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
+        let value = value.unwrap_or_default();
+        let (annex, too_large) = self
+            .annex
+            .convert(value.get(self.annex_at..).unwrap_or_default());
+        flow.annex = read(&annex).unwrap_or_default();
+        flow.fits &= too_large.is_none();
+        Ok(flow)
+    }
+
+    /// Returns from which place on none was ever taken.
+    fn fresh(&self) -> Result<u32, PortError> {
+        let failed = |error| PortError::from_libbpf(READ, &error);
+        let value = self.cursors.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let (value, _) = self
+            .cursor
+            .convert(&value.map_err(failed)?.unwrap_or_default());
+        Ok(read::<uc_cursor>(&value).unwrap_or_default().fresh)
+    }
+}
+
+/// Returns the BTF of a program's object; `None` if it has none.
+fn btf(program: BorrowedFd<'_>) -> Option<Btf<'static>> {
+    Btf::from_prog_id(program_id(program).ok()?).ok()
+}
