@@ -27,11 +27,6 @@ impl PortRange {
         self.first <= other.first && other.last <= self.last
     }
 
-    /// Returns whether this contains the port.
-    pub fn contains(&self, port: u16) -> bool {
-        (self.first..=self.last).contains(&port)
-    }
-
     /// Returns the same ports in as few ranges as possible, in order.
     pub fn merged(mut ranges: Vec<PortRange>) -> Vec<PortRange> {
         ranges.sort_by_key(|range| range.first);
