@@ -251,6 +251,13 @@ mod tests {
     }
 
     #[test]
+    fn two_names_cost_one_step_and_two_patterns_cost_by_their_lengths() {
+        let (name, stars) = ("n".repeat(100), format!("*{}", "n".repeat(63)));
+        assert_eq!(pattern(&name).steps(&pattern(&name)), 1);
+        assert_eq!(pattern(&stars).steps(&pattern(&stars)), 1 + 64 * 64 / 32);
+    }
+
+    #[test]
     fn impossible_interface_names_are_refused() {
         let long = "n".repeat(128);
         for text in ["", "a b", "eth/0", "tap?", "[ab]", &long] {
@@ -269,5 +276,8 @@ mod tests {
             assert!(Pattern::read(&Scalar::Text(text.into())).is_err(), "{text}");
         }
         assert!(pattern("libvirt:a-long-domain").matches("libvirt:a-long-domain"));
+        for longest in ["n".repeat(127), format!("alias:{}", "n".repeat(255))] {
+            assert!(pattern(&longest).matches(&longest));
+        }
     }
 }

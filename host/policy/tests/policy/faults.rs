@@ -20,7 +20,7 @@ pub fn refusal(text: &str) -> String {
 }
 
 /// Each row: a rule's keys, from line 9 on, and the refusal from the column on.
-const RULES: [(&str, &str); 39] = [
+const RULES: [(&str, &str); 41] = [
     (
         "law = 3",
         "9:7: law: invalid type: integer `3`, expected the name of a law, in quotes",
@@ -70,6 +70,10 @@ const RULES: [(&str, &str); 39] = [
     (
         "remote_port = [1, 70000]",
         "9:19: remote_port: `70000` is not a TCP port",
+    ),
+    (
+        "remote_port = [1, 9223372036854775808]",
+        "9:19: remote_port: invalid type: integer `9223372036854775808`, expected a number or a text",
     ),
     (
         "local_port = \"https\"",
@@ -139,6 +143,10 @@ const RULES: [(&str, &str); 39] = [
     (
         "law = \"coupled\"\ncoupling = { priorities = { 443 = 0 } }",
         "10:35: coupling.priorities.443: is 0; give 1 to 255",
+    ),
+    (
+        "law = \"coupled\"\ncoupling = { priorities = { 0 = 2 } }",
+        "10:33: coupling.priorities.0: `0` is no TCP port",
     ),
     (
         "law = \"coupled\"\ncoupling = { priorities = { http = 2 } }",
@@ -267,6 +275,36 @@ fn tables_that_conflict_with_others_are_refused() {
 }
 
 #[test]
+fn numbers_at_their_limit_and_settings_that_one_rule_uses_are_accepted() {
+    let host = "[agent.watch]\nkey_file = \"/key\"\npeers = \"10.0.0.0/8\"\n";
+    let start = "law = \"ecn\"\nstart = \"watch\"\n";
+    let named = |bytes| {
+        format!(
+            "[[tenant]]\nports = \"b\"\nname = \"{}\"\n",
+            "n".repeat(bytes)
+        )
+    };
+    assert!(refusal(&named(64)).contains("is no name"));
+    for text in [
+        named(63),
+        "[defaults]\nlaw = \"ecn\"\nhold = { buffer = true, memory = \"1MB\" }\n".to_owned(),
+        format!("{host}[defaults]\nwatch = {{ probes = 3 }}\n[[rule]]\n{start}"),
+        format!("{host}[defaults]\n{start}watch = {{ probes = 3 }}\n"),
+        "[defaults]\nsplit = true\n[split]\ncongestion_control = \"15_characters__\"\n".to_owned(),
+        [1, 2]
+            .map(|n| {
+                format!(
+                    "[[rule]]\nport = \"b{n}*\"\nremote_port = 1\nlaw = \"coupled\"\ncoupling = {{ group = {n} }}\n"
+                )
+            })
+            .concat(),
+    ] {
+        let read = Policy::parse("t.toml", &format!("{TENANT}{text}"));
+        assert!(read.is_ok(), "{text}: {:?}", read.unwrap_err().faults());
+    }
+}
+
+#[test]
 fn different_starts_on_one_port_are_refused() {
     let host = "[agent.watch]\nkey_file = \"/key\"\npeers = \"10.0.0.0/8\"\n";
     let watched = "[[rule]]\nremote = \"10.0.0.0/8\"\nlaw = \"ecn\"\nstart = \"watch\"\n";
@@ -289,6 +327,9 @@ fn more_than_64_combinations_on_a_port_are_refused() {
     assert!(refusal(&ports(65)).contains("make 65 combinations"));
     let two = format!("{}[[rule]]\nremote_port = 1\nlaw = \"ecn\"\n", ports(64));
     assert!(refusal(&two).starts_with("t.toml:11:1: rule: is one too many for port `vnet*`"));
+    let of_two_ports = [("vnet*", 64), ("tap1", 64)]
+        .map(|(port, n)| ports(n).replace("[[rule]]", &format!("[[rule]]\nport = \"{port}\"")));
+    assert!(Policy::parse("t.toml", &format!("{TENANT}{}", of_two_ports.concat())).is_ok());
 }
 
 #[test]
@@ -401,6 +442,22 @@ fn canaries_that_cannot_try_a_policy_are_refused() {
         let holds = faults.len() == 1 && faults[0].starts_with(&expected);
         assert!(holds, "{faults:#?}\nnot\n{expected}");
     }
+    let numbered = |prefix: &str, count: u32, suffix: &str| {
+        let all: Vec<String> = (0..count)
+            .map(|at| format!("{prefix}{at}{suffix}"))
+            .collect();
+        all.join(",")
+    };
+    let read = |hosts: u32, reasons: u32| {
+        let (hosts, reasons) = (numbered("\"h", hosts, "\""), numbered("r", reasons, " = 2"));
+        let worse = format!("held = 2, {reasons}");
+        let worse = worse.trim_end_matches(", ");
+        let text = format!("{TENANT}[canary]\nhosts = [{hosts}]\nworse = {{ {worse} }}\n");
+        Policy::parse_fleet("t.toml", &text).map_err(|error| error.faults()[0].message.clone())
+    };
+    assert!(read(16, 0).is_ok());
+    assert_eq!(read(17, 0).unwrap_err(), "17 hosts; name at most 16");
+    assert_eq!(read(1, 16).unwrap_err(), "17 reasons; name at most 16");
     let good = "[canary]\nhosts = [\"a\"]\nworse = { table_full = 1.5 }\n";
     let policy = Policy::parse_fleet("t.toml", &format!("{TENANT}{good}")).unwrap();
     let canary = policy.canary.expect("one is given");

@@ -17,7 +17,8 @@ fn refusals_of(text: &str) -> Vec<String> {
 
 #[test]
 fn filters_that_the_log_would_not_accept_are_refused() {
-    for log in ["info", "info,uc_agent=debug", "off"] {
+    let of_span = "uc_agent[step{law=1,at=2}]=debug,info";
+    for log in ["info", "info,uc_agent=debug", "off", of_span] {
         assert_eq!(refusals(&format!("log = \"{log}\"")), [] as [&str; 0]);
     }
     for log in ["", " ", "uc_agent=loud", "info,[", "a=b=c"] {

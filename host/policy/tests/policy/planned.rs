@@ -331,6 +331,29 @@ fn rules_inherit_the_defaults_that_their_law_uses() {
     );
 }
 
+#[test]
+fn numbers_of_a_rules_coupling_start_and_ecn_reach_the_ports_plan() {
+    let plan = |priorities: &str| {
+        let text = format!(
+            "[agent.watch]\nkey_file = \"/k\"\npeers = \"10.0.0.0/8\"\n\
+             [[tenant]]\nname = \"a\"\nports = \"v\"\n\
+             [[rule]]\nlaw = \"coupled\"\necn_syns = 5\nstart = \"watch\"\nwatch = {{ probes = 3 }}\n\
+             coupling = {{ prefix4 = 20, prefix6 = 50, priority = 2, priorities = {{ {priorities} }} }}\n"
+        );
+        let policy = Policy::parse("t.toml", &text).unwrap();
+        let planned = policy.plan_for(&["v"]).unwrap();
+        assert_eq!(planned.start.unwrap().policy.probes, 3);
+        assert_eq!(planned.port.rules[0].policy.ecn_syns, 5);
+        planned.port.coupling.unwrap()
+    };
+    let coupling = plan("443 = 9, 80 = 4");
+    let numbers = (coupling.prefix4, coupling.prefix6, coupling.priority);
+    assert_eq!(numbers, (20, 50, 2));
+    assert_eq!(coupling.priorities, [(80, 4), (443, 9)]);
+    let most: Vec<String> = (1..=1024).map(|port| format!("{port} = 1")).collect();
+    assert_eq!(plan(&most.join(", ")).priorities.len(), 1024);
+}
+
 /// Builds a rule's table from texts, for the strategies of `written`.
 pub fn rule(selection: SelectionTable, law: Option<&str>) -> RuleTable {
     let law = law.map(|name| serde_json::from_value(name.into()).unwrap());

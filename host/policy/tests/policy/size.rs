@@ -246,6 +246,16 @@ fn long_lists_are_refused_with_their_number() {
         told.starts_with("t.toml:5:10: remote: 8193 members; a list has at most 8192"),
         "{told}"
     );
+    let small = |at: usize| format!("[[tenant]]\nname=\"t{at}\"\nports=\"v{at}\"\n");
+    let tenants = |count| (0..count).map(small).collect::<String>();
+    assert!(Policy::parse("t.toml", &tenants(4096)).is_ok());
+    assert!(refused(&tenants(4097)).contains("4097 of [[tenant]]; a policy has at most 4096"));
+    let unknown = |members| {
+        let list = |at: usize| format!("a{at}=[{}]\n", "1,".repeat(members));
+        refused(&(0..16).map(list).collect::<String>())
+    };
+    assert!(unknown(8192).contains("131088 keys and members of lists"));
+    assert!(!unknown(8191).contains("keys and members of lists"));
     let ports = |from: usize| list_of_names(from, 8000);
     let tenant = |at: usize| format!("[[tenant]]\nname=\"t{at}\"\nports={}\n", ports(at * 8000));
     let told = refused(&(0..17).map(tenant).collect::<String>());
@@ -262,10 +272,19 @@ fn a_policy_that_takes_too_long_to_check_is_refused_with_the_remedy() {
         let ports = list(24, |port| format!("*{}{at}", char::from(b'a' + port as u8)));
         format!("[[rule]]\nport={ports}\nlaw=\"ecn\"\n")
     };
-    let text: String = (0..1500).map(rule).collect();
-    let told = Policy::parse("t.toml", &text).unwrap_err().to_string();
-    assert!(
-        told.contains("takes too long to check") && told.contains("use wider patterns"),
-        "{told}"
+    let patterns: String = (0..1500).map(rule).collect();
+    let priorities: Vec<String> = (1..=1000).map(|port| format!("{port}=1")).collect();
+    let coupled = |at: usize| format!("[[rule]]\nport=\"v\"\nremote=\"{}\"\n", ipv4(at));
+    let couplings = format!(
+        "[defaults]\nlaw=\"coupled\"\ncoupling={{priorities={{{}}}}}\n{}",
+        priorities.join(","),
+        (0..600).map(coupled).collect::<String>()
     );
+    for text in [patterns, couplings] {
+        let told = Policy::parse("t.toml", &text).unwrap_err().to_string();
+        assert!(
+            told.contains("takes too long to check") && told.contains("use wider patterns"),
+            "{told}"
+        );
+    }
 }

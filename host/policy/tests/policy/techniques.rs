@@ -4,7 +4,7 @@
 use crate::faults::refusal;
 
 /// Each row: what follows the tenant, from line 8 on, and the only refusal.
-const SPLIT: [(&str, &str); 6] = [
+const SPLIT: [(&str, &str); 7] = [
     (
         "[split]\nmptcp = true",
         "8:1: split: changes nothing, because no port is split; add split = true",
@@ -12,6 +12,10 @@ const SPLIT: [(&str, &str); 6] = [
     (
         "[defaults]\nsplit = true\n[split]\ncongestion_control = \"b b r\"",
         "11:22: split.congestion_control: `b b r` is no congestion control's name; give one that `sysctl",
+    ),
+    (
+        "[defaults]\nsplit = true\n[split]\ncongestion_control = \"of16_characters_\"",
+        "11:22: split.congestion_control: `of16_characters_` is no congestion control's name",
     ),
     (
         "[defaults]\nsplit = true\n[split]\ntcp_ports = []",
