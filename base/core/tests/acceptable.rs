@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use crate::ends::{FROM_GUEST, ISS, Port, answer, segment, syn, with};
 use crate::flows::forge::{Ends, KINDS, Noise, victims};
 use crate::flows::{Home, TO_GUEST, case_count, flag, for_all, walk};
 use crate::guest::{Guest, IRS, MSS};
@@ -159,6 +160,35 @@ fn keepalive_changes_nothing_and_its_answer_keeps_the_flow() {
     assert_eq!(guest.flow, before);
     echoes(&mut guest, IRS + 1);
     assert_eq!(guest.flow.seen_ns, guest.now_ns);
+}
+
+#[test]
+fn data_in_a_window_that_the_guest_enlarged_after_its_handshake_is_acceptable() {
+    let scaled = |segment| Segment {
+        wscale: 7,
+        ..with(segment, consts::OPT_WSCALE)
+    };
+    let policy = uc_core::Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX);
+    let mut port = Port::new(policy);
+    port.pass(&scaled(syn(FROM_GUEST, ISS)));
+    port.pass(&scaled(answer(TO_GUEST, IRS, ISS)));
+    let far = data(IRS + 1 + (1 << 20), ISS + 1, consts::CE);
+    port.pass(&far);
+    assert_eq!(port.flow().unwrap().marks, 0, "1 MiB into 64 KiB");
+    for _ in 0..7 {
+        port.pass(&segment(FROM_GUEST, flag::ACK, ISS + 1, IRS + 1));
+    }
+    port.pass(&far);
+    assert_eq!(port.flow().unwrap().marks, 1, "1 MiB into 7.3 MiB");
+}
+
+#[test]
+fn ack_of_one_byte_beyond_data_that_ignores_every_window_leaves_no_trace() {
+    let mut guest = connected();
+    guest.send(100);
+    let before: Flow = guest.flow;
+    guest.pass(&to_guest(flag::ACK, IRS + 1, guest.nxt.wrapping_add(1)));
+    assert_eq!(guest.flow, before);
 }
 
 #[test]

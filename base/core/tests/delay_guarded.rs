@@ -74,3 +74,22 @@ fn guarded_guest_whose_new_data_begins_with_old_is_timed() {
     assert_eq!(decreases(0, 1), 0);
     assert_eq!(decreases(1, 1), decreases(1, 0));
 }
+
+#[test]
+fn segment_that_begins_with_old_data_is_timed_under_a_guard_only() {
+    for guard_segments in [0, 1] {
+        let policy = Policy {
+            guard_segments,
+            ..policy()
+        };
+        let mut guest = Guest::under(policy, false);
+        let before_us = guest.flow.srtt_us;
+        guest.send(2);
+        guest.nxt = guest.nxt.wrapping_sub(1);
+        guest.send(1);
+        guest.wait_ms(50);
+        guest.ack_bytes(3 * MSS - 1);
+        let timed = guest.flow.srtt_us != before_us;
+        assert_eq!(timed, guard_segments > 0, "{guard_segments}");
+    }
+}

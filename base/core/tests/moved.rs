@@ -84,7 +84,16 @@ fn a_flow_out_of_the_ranges_that_the_proofs_assume_is_not_sound() {
     broken[3].echo_owed_bytes = i32::MIN;
     broken[4].policy.law = 200;
     broken[5].stage = 3;
-    for flow in broken {
+    let estimating = FlowState {
+        policy: Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX),
+        ..sound
+    };
+    assert!(is_sound(estimating));
+    let mut of_dctcp = [estimating; 3];
+    of_dctcp[0].dctcp.alpha_q30 = (1 << 30) + 1;
+    of_dctcp[1].dctcp.marked_bytes = 1;
+    of_dctcp[2].dctcp.acked_bytes = u32::MAX;
+    for flow in broken.into_iter().chain(of_dctcp) {
         assert!(!is_sound(flow), "{flow:?}");
     }
 }

@@ -95,6 +95,20 @@ fn a_window_that_the_guest_did_not_fill_does_not_grow() {
 }
 
 #[test]
+fn a_window_at_the_threshold_that_the_guest_did_not_fill_does_not_grow() {
+    let mut guest = linux(10);
+    guest.send(10);
+    guest.ack_ece(1);
+    guest.ack(9);
+    // 3 of 5 each time: enough in slow start, which ends at ssthresh
+    for _ in 0..5 {
+        guest.send(3);
+        guest.ack(3);
+        assert_eq!((guest.window(), guest.ssthresh()), (5 * MSS, 5));
+    }
+}
+
+#[test]
 fn slow_start_adds_every_segment_acknowledged_while_the_window_limits() {
     // RFC 3465 with no limit, as Linux counts
     let mut guest = linux(10);

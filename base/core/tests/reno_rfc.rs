@@ -1,8 +1,9 @@
 //! The NewReno shadow, profile `rfc`, step by step against numbers worked out by hand. Segments of
 //! 1,000 bytes; windows in bytes.
 
+use crate::ends::{self, FROM_GUEST, IRS, ISS, Port, TO_GUEST};
 use crate::guest::{Guest, MSS};
-use uc_core::consts;
+use uc_core::{COMPILED, Policy, consts};
 
 /// A guest of the profile `rfc` with an initial window of this many segments.
 fn rfc(initial_window_segments: u8) -> Guest {
@@ -45,6 +46,17 @@ fn slow_start_adds_the_bytes_acknowledged_up_to_one_segment_for_each_ack() {
         5 * MSS,
         "one ACK of four segments is worth one"
     );
+}
+
+#[test]
+fn flow_whose_syn_was_lost_begins_with_one_segment() {
+    // RFC 5681 §3.1
+    let mut port = Port::new(Policy::new(consts::LAW_ECN, consts::PROFILE_RFC));
+    for _ in 0..2 {
+        port.pass(&ends::syn(FROM_GUEST, ISS));
+    }
+    port.pass(&ends::answer(TO_GUEST, IRS, ISS));
+    assert_eq!(COMPILED.window_bytes(port.flow().unwrap()), ends::MSS);
 }
 
 #[test]

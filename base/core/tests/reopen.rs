@@ -196,6 +196,19 @@ fn a_flow_opened_at_the_guests_answer_is_the_one_opened_at_the_peers_syn() {
 }
 
 #[test]
+fn stored_syn_of_the_peer_is_forgotten_when_a_syn_of_the_guest_meets_it() {
+    let (policy, mut asked) = (policy(), Asked::default());
+    let mut unknown = |segment| {
+        let given = (&policy, 0);
+        let (step, _) =
+            COMPILED.unknown(&mut Flow::default(), given, &mut asked, &segment, SECOND_NS);
+        (step.enters(), asked.stored)
+    };
+    assert_eq!(unknown(syn_to_guest(IRS)), (false, 1));
+    assert_eq!(unknown(syn_from_guest(ISS)), (true, 0));
+}
+
+#[test]
 fn the_answer_to_the_guests_own_syn_shows_that_the_peer_is_there() {
     let mut host = Host::new();
     host.pass(&segment(FROM_GUEST, SYN, ISS, 0));

@@ -1,8 +1,9 @@
 //! After the first window: each segment that arrives earns the next, and every start ends. Held
 //! against a model that keeps lists instead of sums.
 
+use crate::flows::flag;
 use crate::flows::seeded::for_all;
-use crate::watch::{BEGIN, Home, MSS, paper};
+use crate::watch::{BEGIN, Home, MSS, ack, paper};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
@@ -260,4 +261,13 @@ fn whatever_comes_no_window_is_0_or_above_the_receivers_or_behind_what_was_given
         }
         Ok(())
     });
+}
+
+#[test]
+fn repeated_syn_ack_with_an_impossible_number_keeps_the_receivers_window() {
+    let mut home = Home::new(paper());
+    home.handshake(65_535, 0);
+    let mut answer = ack(home.start.given, 60_000);
+    answer.flags |= flag::SYN;
+    assert_eq!(home.leaves(&answer).window, 60_000);
 }
