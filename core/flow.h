@@ -80,10 +80,6 @@ enum uc_way {
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
-/* The number of the layout of uc_flow and uc_annex. It changes with each of their fields, and with
- * what one means (base/core/tests/layout.rs). */
-#define UC_FLOW_LAYOUT 2
-
 /* Proportional rate reduction (RFC 6937) of profile `linux`. After a timeout, in each profile, the
  * values that are restored if the timeout was spurious: undo.h. */
 struct uc_prr {
@@ -150,6 +146,8 @@ enum uc_trial {
 
 #define UC_TRIAL_COUNT_MAX 63
 
+/* The state of a flow. Other versions of uc read its fields by their names: a field whose meaning
+ * changes gets another name, and a new field means "not known" where it is 0. */
 struct uc_flow {
 	__u64 seen_ns; /* the last segment in either direction: uc_is_stale() */
 

@@ -30,16 +30,6 @@ const WRITTEN: [&str; 21] = [
     "uc_ccc_told",
 ];
 
-/// How many of these, from the first, are the structs of a flow and its annex.
-const OF_FLOW: usize = 13;
-
-/// Returns the fields of a struct in bindgen's output.
-fn declaration<'a>(face: &'a str, name: &str) -> &'a str {
-    let begin = face.find(&format!("pub struct {name} {{")).expect(name);
-    let end = face[begin..].find("\n}").expect(name);
-    &face[begin..begin + end]
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let shims = [
@@ -84,17 +74,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .include(&core)
         .define("UC_LAYOUT", &*format!("{number}ULL"))
         .compile("uc_core");
-    let flow: String = WRITTEN[..OF_FLOW]
-        .iter()
-        .map(|name| declaration(&face, name))
-        .collect();
     let layout = format!(
         "/// Number of the structs and functions of the native core: a library of another number must not \
          be called.\n\
-         pub const LAYOUT: u64 = {number};\n\
-         /// Hash of the declarations of a flow and its annex.\n\
-         pub const FLOW_DECLARATIONS: u64 = {:#x};\n",
-        fnv1a(flow.as_bytes())
+         pub const LAYOUT: u64 = {number};\n"
     );
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("core.rs"), face + &layout)?;

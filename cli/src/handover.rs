@@ -71,6 +71,12 @@ impl Handover {
         let flows = Flows::read(&bytes, |bytes, tag| keys.have_signed(bytes, tag))
             .with_context(|| Name(file).to_string())?;
         let left = store.receive_flows(&self.port, &flows)?;
+        if !flows.dropped().is_empty() {
+            let names = flows.dropped().join(", ");
+            errln!(
+                "uc: this version of uc keeps less of a flow than the other host's: not its {names}"
+            );
+        }
         let told = format!("{} taken over", ports::flows(flows.len() - left.len()));
         self.tell(false, &told, &left);
         Ok(left.is_empty())

@@ -32,7 +32,7 @@ pub use law::{Law, LawRow};
 #[cfg(feature = "loaded")]
 pub use loaded::LibraryError;
 pub use reason::Reason;
-pub use sys::{FLOW_DECLARATIONS, LAYOUT, UC_FLOW_LAYOUT as FLOW_LAYOUT};
+pub use sys::LAYOUT;
 
 /// Constants of the contract under their C names without the prefix.
 pub mod consts {

@@ -40,7 +40,6 @@ mod guard;
 mod guest_ecn;
 mod hooks;
 mod laws;
-mod layout;
 mod leaving;
 mod long_flows;
 mod moved;

@@ -7,9 +7,7 @@
 //! A field is found by its name in the programs' BTF, whatever its place and size. So a field whose
 //! meaning changes needs another name, and a new one must mean "not known" where it is 0.
 
-mod conversion;
 mod former;
-mod shape;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;

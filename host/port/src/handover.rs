@@ -25,7 +25,6 @@ use crate::store::Store;
 
 pub(crate) use enter::Enter;
 use file::HandedFlow;
-use obstacle::obstacle;
 
 pub use file::{Handover, HandoverError};
 pub use obstacle::{LeftFlow, Obstacle};
@@ -75,6 +74,7 @@ impl From<FlowView> for HandedFlow {
             vlan: flow.vlan,
             dscps: flow.dscps,
             state: flow.state,
+            fits: true,
         }
     }
 }
@@ -141,7 +141,7 @@ impl Programs {
                 return;
             }
             let flow = HandedFlow::from(flow);
-            match obstacle(&flow.state) {
+            match flow.obstacle() {
                 Some(why) => left.push(flow.left(why)),
                 None => flows.push(flow),
             }
@@ -150,6 +150,7 @@ impl Programs {
             realtime_ns: realtime_ns(),
             monotonic_ns: now_ns(),
             flows,
+            dropped: Vec::new(),
         };
         Ok((handover, left))
     }
@@ -200,7 +201,7 @@ impl Programs {
     ) -> Result<Option<Obstacle>, PortError> {
         flow.state.return_to_law();
         flow.rebase(ahead);
-        if let Some(why) = obstacle(&flow.state) {
+        if let Some(why) = flow.obstacle() {
             return Ok(Some(why));
         }
         if uc_core::is_stale(&flow.state, now_ns()) {
@@ -298,6 +299,7 @@ mod tests {
             realtime_ns,
             monotonic_ns,
             flows: Vec::new(),
+            dropped: Vec::new(),
         }
     }
 

@@ -55,6 +55,7 @@ mod qdisc;
 mod rcu;
 mod refusal;
 mod store;
+mod structs;
 mod test_run;
 mod upgrade;
 mod uplink;

@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
+use libbpf_rs::Btf;
 use uc_core::law::OUTSIDE_NUMBERS;
 use uc_core::{Law, LawRow};
 use uc_law::PortPlan;
@@ -17,9 +19,21 @@ use zerocopy::FromBytes;
 use crate::error::PortError;
 use crate::layout::{UC_ABOUT_MARK, uc_about, uc_about_law};
 use crate::numbers::{BUILD, LAYOUT};
+use crate::structs::shape::Shape;
 
 /// The object that clang compiled from `bpf/port/port.bpf.c` when this crate was built.
 static OWN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
+
+/// Returns the shapes of this build's `uc_flow` and `uc_annex`.
+pub(crate) fn own_shapes() -> &'static [Shape; 2] {
+    static SHAPES: LazyLock<[Shape; 2]> = LazyLock::new(|| {
+        let btf = Btf::from_raw("port", OWN).ok().flatten();
+        let btf = btf.expect("this build's object has BTF");
+        ["uc_flow", "uc_annex"]
+            .map(|name| Shape::of(&btf, name).expect("a map of it has the struct"))
+    });
+    &SHAPES
+}
 
 /// An object file whose programs work on this build's maps.
 #[derive(Clone, PartialEq, Eq)]

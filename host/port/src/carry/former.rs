@@ -5,8 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use libbpf_rs::{Btf, MapCore, MapFlags, MapHandle};
 use uc_core::Annex;
 
-use super::conversion::Conversion;
-use super::shape::Shape;
 use crate::batch::{first, keys};
 use crate::bytes::read;
 use crate::error::PortError;
@@ -16,6 +14,8 @@ use crate::links::program_id;
 use crate::plans::is_in_force;
 use crate::programs::Programs;
 use crate::store::Store;
+use crate::structs::conversion::Conversion;
+use crate::structs::shape::Shape;
 use crate::versions::Version;
 
 const COPY: &str = "copy the settings of the version before";

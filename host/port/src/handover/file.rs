@@ -3,12 +3,14 @@
 //! | at | bytes | what |
 //! |---|---|---|
 //! | 0 | 8 | `uc-flows` |
-//! | 8 | 4 | number of the format: 1 |
-//! | 12 | 4 | number of the layout of a flow and its annex (`UC_FLOW_LAYOUT` in `core/flow.h`) |
+//! | 8 | 4 | number of the format: 2 |
+//! | 12 | 4 | bytes of the description, at most [`DESCRIPTION_MAX`] |
 //! | 16 | 4 | number of flows, at most [`FLOWS_MAX`] |
 //! | 20 | 8 | time of the export, in ns since 1970 |
 //! | 28 | 8 | the same by the exporting host's monotonic clock, in ns |
-//! | 36 | 324 each | the flows |
+//! | 36 | 4 | bytes of a flow, at most [`ROW_MAX`] |
+//! | 40 | | description of `uc_flow` and `uc_annex` (`structs/description.rs`): the importing host may have another layout of them |
+//! | then | | the flows |
 //! | last | 8 | tag of all bytes before: SipHash-2-4 with the fleet's key (`docs/hwatch.md`) |
 //!
 //! A flow:
@@ -19,30 +21,41 @@
 //! | 4 | 16 + 16 | their addresses; IPv4 as ::ffff:a.b.c.d |
 //! | 36 | 2 | VLAN ID; 0: in none |
 //! | 38 | 1 + 1 | DSCP of its SYN, and of the SYN that it stores |
-//! | 40 | 192 | `struct uc_flow`; moments are those of the exporting host's clock |
-//! | 232 | 92 | `struct uc_annex`; zeroes if the flow has none |
+//! | 40 | as described | `struct uc_flow`; moments are those of the exporting host's clock |
+//! | then | as described | `struct uc_annex`; zeroes if the flow has none |
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use uc_core::{Annex, FLOW_LAYOUT, Flow, FlowState};
-use zerocopy::{FromBytes, IntoBytes};
+use uc_core::{Annex, Flow, FlowState};
+use zerocopy::IntoBytes;
 
-use super::obstacle::obstacle;
+use super::obstacle::{Obstacle, obstacle};
+use crate::bytes;
 use crate::flows::mapped;
+use crate::object::own_shapes;
+use crate::structs::conversion::Conversion;
+use crate::structs::shape::Shape;
 
 /// Maximum number of flows in a file.
 pub const FLOWS_MAX: usize = 1 << 20;
 
 const NAME: [u8; 8] = *b"uc-flows";
-const FORMAT: u32 = 1;
-const HEAD_BYTES: usize = 36;
+const FORMAT: u32 = 2;
+const HEAD_BYTES: usize = 40;
 const FLOW_AT: usize = 40;
-const ANNEX_AT: usize = FLOW_AT + size_of::<FlowState>();
-const ROW_BYTES: usize = ANNEX_AT + size_of::<Annex>();
+const ROW_BYTES: usize = FLOW_AT + size_of::<FlowState>() + size_of::<Annex>();
 const TAG_BYTES: usize = 8;
 
-const _: () = assert!(ROW_BYTES == 324 && cfg!(target_endian = "little"));
+/// Maximum size of a flow in a file, in bytes.
+pub const ROW_MAX: usize = 4096;
+/// Maximum size of a description, in bytes.
+pub const DESCRIPTION_MAX: usize = 1 << 16;
+
+/// Names of [`own_shapes`], in their order.
+const STRUCTS: [&str; 2] = ["uc_flow", "uc_annex"];
+
+const _: () = assert!(ROW_BYTES <= ROW_MAX && cfg!(target_endian = "little"));
 
 /// Flows of a port, to be taken over by a port of another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +65,8 @@ pub struct Handover {
     /// Time of the export by the exporting host's monotonic clock, in ns.
     pub(crate) monotonic_ns: u64,
     pub(crate) flows: Vec<HandedFlow>,
+    /// Names of fields that the exporting host's flows have and this build's lack.
+    pub(crate) dropped: Vec<String>,
 }
 
 /// A flow between two hosts: all that does not depend on the host.
@@ -62,6 +77,8 @@ pub(crate) struct HandedFlow {
     pub(crate) vlan: u16,
     pub(crate) dscps: [u8; 2],
     pub(crate) state: Flow,
+    /// Whether this build's flow has room for all of its numbers.
+    pub(crate) fits: bool,
 }
 
 /// Errors of a file. Each names what is wrong and the remedy.
@@ -78,12 +95,9 @@ pub enum HandoverError {
          release of uc"
     )]
     Format(u32),
-    /// The flows have another layout.
-    #[error(
-        "its flows have layout {0}, and those of this uc layout {FLOW_LAYOUT}; give both hosts the \
-         same release of uc"
-    )]
-    Layout(u32),
+    /// The flows are not described, or can't be those of a host.
+    #[error("its description of a flow can't be read; give both hosts the same release of uc")]
+    Description,
     /// The file has another length than its number of flows says.
     #[error(
         "its length does not fit its number of flows ({flows}): it has {bytes} bytes; it was cut \
@@ -116,7 +130,7 @@ pub enum HandoverError {
 
 impl Handover {
     /// Maximum size of a file in bytes.
-    pub const BYTES_MAX: usize = HEAD_BYTES + FLOWS_MAX * ROW_BYTES + TAG_BYTES;
+    pub const BYTES_MAX: usize = HEAD_BYTES + DESCRIPTION_MAX + FLOWS_MAX * ROW_MAX + TAG_BYTES;
 
     /// Returns the number of flows.
     pub fn len(&self) -> usize {
@@ -128,6 +142,12 @@ impl Handover {
         self.flows.is_empty()
     }
 
+    /// Returns the names of fields that the exporting host's flows have and this build's lack: what they
+    /// held is lost.
+    pub fn dropped(&self) -> &[String] {
+        &self.dropped
+    }
+
     /// Returns the file. `sign` returns the tag of the bytes before it.
     ///
     /// # Errors
@@ -136,14 +156,19 @@ impl Handover {
         if self.len() > FLOWS_MAX {
             return Err(HandoverError::TooMany(self.len()));
         }
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.len() * ROW_BYTES + TAG_BYTES);
+        let described = described();
+        let rows_bytes = self.len() * ROW_BYTES;
+        let all_bytes = HEAD_BYTES + described.len() + rows_bytes + TAG_BYTES;
+        let mut bytes = Vec::with_capacity(all_bytes);
         bytes.extend(NAME);
-        for number in [FORMAT, FLOW_LAYOUT, self.len() as u32] {
+        for number in [FORMAT, described.len() as u32, self.len() as u32] {
             bytes.extend(number.to_le_bytes());
         }
         for time_ns in [self.realtime_ns, self.monotonic_ns] {
             bytes.extend(time_ns.to_le_bytes());
         }
+        bytes.extend((ROW_BYTES as u32).to_le_bytes());
+        bytes.extend(described.as_bytes());
         for flow in &self.flows {
             flow.write(&mut bytes);
         }
@@ -168,32 +193,35 @@ impl Handover {
             let bytes = bytes.len();
             return Err(HandoverError::Length { bytes, flows: 0 });
         }
-        let word = |at: usize| number(&bytes[at..at + 4]) as u32;
-        match (word(8), word(12), word(16)) {
-            (FORMAT, FLOW_LAYOUT, flows) if flows as usize > FLOWS_MAX => {
-                return Err(HandoverError::TooMany(flows as usize));
-            }
-            (FORMAT, FLOW_LAYOUT, flows) => {
-                let rows = flows as usize * ROW_BYTES;
-                if bytes.len() != HEAD_BYTES + rows + TAG_BYTES {
-                    let bytes = bytes.len();
-                    return Err(HandoverError::Length { bytes, flows });
-                }
-            }
-            (FORMAT, layout, _) => return Err(HandoverError::Layout(layout)),
-            (format, ..) => return Err(HandoverError::Format(format)),
+        let word = |at: usize| number(&bytes[at..at + 4]) as usize;
+        let (format, described, flows, row_bytes) = (word(8), word(12), word(16), word(36));
+        if format != FORMAT as usize {
+            return Err(HandoverError::Format(format as u32));
+        }
+        if flows > FLOWS_MAX {
+            return Err(HandoverError::TooMany(flows));
+        }
+        if described > DESCRIPTION_MAX || row_bytes > ROW_MAX {
+            return Err(HandoverError::Description);
+        }
+        let rows_at = HEAD_BYTES + described;
+        if bytes.len() != rows_at + flows * row_bytes + TAG_BYTES {
+            let (bytes, flows) = (bytes.len(), flows as u32);
+            return Err(HandoverError::Length { bytes, flows });
         }
         let (signed, tag) = bytes.split_at(bytes.len() - TAG_BYTES);
         if !is_signed(signed, number(tag)) {
             return Err(HandoverError::NotSigned);
         }
-        let mut handover = Handover {
+        let layout = Layout::read(&signed[HEAD_BYTES..rows_at], row_bytes);
+        let layout = layout.ok_or(HandoverError::Description)?;
+        let rows = signed[rows_at..].chunks_exact(row_bytes);
+        let handover = Handover {
             realtime_ns: number(&signed[20..28]),
-            monotonic_ns: number(&signed[28..HEAD_BYTES]),
-            flows: Vec::new(),
+            monotonic_ns: number(&signed[28..36]),
+            flows: rows.map(|row| HandedFlow::read(row, &layout)).collect(),
+            dropped: [layout.flow.dropped(), layout.annex.dropped()].concat(),
         };
-        let rows = signed[HEAD_BYTES..].chunks_exact(ROW_BYTES);
-        handover.flows = rows.map(HandedFlow::read).collect();
         handover.check()?;
         Ok(handover)
     }
@@ -213,6 +241,31 @@ impl Handover {
     }
 }
 
+/// How the flows of a file are converted to this build's.
+struct Layout {
+    flow: Conversion,
+    annex: Conversion,
+    /// Offset of the annex in a flow's row.
+    annex_at: usize,
+}
+
+impl Layout {
+    /// Reads the description of flows of this size; `None` if it is not one.
+    fn read(described: &[u8], row_bytes: usize) -> Option<Layout> {
+        let text = std::str::from_utf8(described).ok()?;
+        let lines: Vec<&str> = text.lines().collect();
+        let [flow, annex] = STRUCTS.map(|name| Shape::of_description(name, &lines));
+        let (flow, annex) = (flow?, annex?);
+        let [own_flow, own_annex] = own_shapes();
+        let annex_at = FLOW_AT + flow.bytes;
+        (annex_at + annex.bytes == row_bytes).then(|| Layout {
+            flow: Conversion::new(&flow, own_flow),
+            annex: Conversion::new(&annex, own_annex),
+            annex_at,
+        })
+    }
+}
+
 impl HandedFlow {
     fn write(&self, bytes: &mut Vec<u8>) {
         for end in [self.guest, self.remote] {
@@ -228,20 +281,31 @@ impl HandedFlow {
     }
 
     /// Reads a flow from its bytes.
-    fn read(row: &[u8]) -> HandedFlow {
+    fn read(row: &[u8], layout: &Layout) -> HandedFlow {
         let end = |port: usize, address: usize| {
             let octets: [u8; 16] = row[address..address + 16].try_into().expect("sixteen");
             let address = IpAddr::V6(Ipv6Addr::from(octets)).to_canonical();
             SocketAddr::new(address, number(&row[port..port + 2]) as u16)
         };
-        let mut state = Flow::from(part::<FlowState>(&row[FLOW_AT..ANNEX_AT]));
-        state.annex = part(&row[ANNEX_AT..]);
+        let (flow, no_room) = layout.flow.convert(&row[FLOW_AT..layout.annex_at]);
+        let (annex, no_room_either) = layout.annex.convert(&row[layout.annex_at..]);
+        let mut state = Flow::from(bytes::read::<FlowState>(&flow).unwrap_or_default());
+        state.annex = bytes::read(&annex).unwrap_or_default();
         HandedFlow {
             guest: end(0, 4),
             remote: end(2, 20),
             vlan: number(&row[36..38]) as u16,
             dscps: [row[38], row[39]],
             state,
+            fits: no_room.is_none() && no_room_either.is_none(),
+        }
+    }
+
+    /// Returns why this host can't take over the flow.
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
+        match self.fits {
+            true => obstacle(&self.state),
+            false => Some(Obstacle::Narrow),
         }
     }
 
@@ -252,7 +316,7 @@ impl HandedFlow {
             end.port() != 0 && !end.ip().is_unspecified() && !end.ip().is_multicast()
         };
         // what has an obstacle is not entered
-        let is_sound = self.state.is_sound() || obstacle(&self.state).is_some();
+        let is_sound = self.state.is_sound() || self.obstacle().is_some();
         match () {
             () if !ends.iter().all(is_one) => Some("an address or port of it is no connection's"),
             () if self.guest.is_ipv4() != self.remote.is_ipv4() => Some("it mixes IPv4 and IPv6"),
@@ -265,16 +329,17 @@ impl HandedFlow {
     }
 }
 
+/// Returns the description of this build's flows.
+fn described() -> String {
+    let each = STRUCTS.iter().zip(own_shapes());
+    each.map(|(name, shape)| shape.describe(name)).collect()
+}
+
 /// Reads a number of up to eight bytes.
 fn number(bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
     whole[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(whole)
-}
-
-/// Reads a struct from bytes of its size.
-fn part<T: FromBytes>(bytes: &[u8]) -> T {
-    T::read_from_bytes(bytes).expect("a row has bytes for its parts")
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ fn flow(port: u16) -> HandedFlow {
         vlan: port % 3,
         dscps: [10, 0],
         state,
+        fits: true,
     }
 }
 
@@ -56,11 +57,17 @@ fn handover(flows: impl IntoIterator<Item = HandedFlow>) -> Handover {
         realtime_ns: 1_700_000_000_000_000_000,
         monotonic_ns: UNTIL_NS,
         flows: flows.into_iter().collect(),
+        dropped: Vec::new(),
     }
 }
 
 fn file(flows: u16) -> Vec<u8> {
     handover((1..=flows).map(flow)).write(sign).unwrap()
+}
+
+/// Returns where a file's flows begin.
+fn rows_at() -> usize {
+    HEAD_BYTES + described().len()
 }
 
 fn read(bytes: &[u8]) -> Result<Handover, HandoverError> {
@@ -97,7 +104,8 @@ fn a_file_is_read_back_as_it_was_written() {
     for flows in [0, 1, 2, 300] {
         let before = handover((1..=flows).map(flow));
         let bytes = before.write(sign).unwrap();
-        assert_eq!(bytes.len(), 44 + 324 * usize::from(flows));
+        let length = rows_at() + ROW_BYTES * usize::from(flows) + TAG_BYTES;
+        assert_eq!(bytes.len(), length);
         assert_eq!(read(&bytes), Ok(before));
     }
 }
@@ -117,25 +125,26 @@ fn a_file_that_is_cut_or_continued_is_refused() {
 }
 
 #[test]
-fn another_format_layout_number_of_flows_and_key_are_named() {
+fn another_format_description_number_of_flows_and_key_are_named() {
     let change = |at: usize, word: u32| {
         let mut bytes = file(2);
         bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
         read(&signed_again(bytes)).unwrap_err().to_string()
     };
-    let format = change(8, 2);
+    let format = change(8, 1);
     assert!(
-        format.contains("number 2") && format.contains("number 1"),
+        format.contains("number 1") && format.contains("number 2"),
         "{format}"
     );
-    let layout = change(12, 99);
-    let own = format!("layout {FLOW_LAYOUT}");
-    assert!(
-        layout.contains("layout 99") && layout.contains(&own),
-        "{layout}"
-    );
-    assert!(change(16, 1).contains("1): it has 692 bytes"));
+    let whole = file(2).len();
+    assert!(change(16, 1).contains(&format!("1): it has {whole} bytes")));
     assert!(change(16, u32::MAX).contains("4294967295 flows"));
+    for (at, word) in [(12, u32::MAX), (36, u32::MAX)] {
+        assert!(change(at, word).contains("description of a flow"));
+    }
+    for (at, word) in [(12, 0), (36, 0), (36, 300)] {
+        assert!(change(at, word).contains("cut short"));
+    }
     let other = Handover::read(&file(2), |bytes, tag| sign(bytes) + 1 == tag);
     assert_eq!(other, Err(HandoverError::NotSigned));
 }
@@ -204,10 +213,10 @@ fn no_change_of_a_file_passes_unsigned() {
 #[test]
 fn signed_random_bytes_give_sound_flows_or_an_error() {
     let whole = file(3);
-    let end = whole.len() - TAG_BYTES;
+    let (rows_at, end) = (rows_at(), whole.len() - TAG_BYTES);
     let random = prop_oneof![
         // bytes of flows changed
-        vec((HEAD_BYTES..end, any::<u8>()), 1..12).prop_map(|changes| (changes, None)),
+        vec((rows_at..end, any::<u8>()), 1..12).prop_map(|changes| (changes, None)),
         // a whole flow replaced
         vec(any::<u8>(), ROW_BYTES).prop_map(|row| (Vec::new(), Some(row))),
         (vec((0..end, any::<u8>()), 1..4), Just(None::<Vec<u8>>)),
@@ -219,16 +228,17 @@ fn signed_random_bytes_give_sound_flows_or_an_error() {
             bytes[at] = byte;
         }
         if let Some(row) = row {
-            bytes[HEAD_BYTES..HEAD_BYTES + ROW_BYTES].copy_from_slice(&row);
+            bytes[rows_at..rows_at + ROW_BYTES].copy_from_slice(&row);
         }
         let bytes = signed_again(bytes);
         if let Ok(handover) = read(&bytes) {
             passed.set(passed.get() + 1);
             for flow in &handover.flows {
-                prop_assert!(flow.state.is_sound() || obstacle(&flow.state).is_some());
+                prop_assert!(flow.state.is_sound() || flow.obstacle().is_some());
                 prop_assert!(flow.state.seen_ns <= handover.monotonic_ns);
             }
-            prop_assert!(handover.write(sign).unwrap() == bytes);
+            let is_described = bytes[..rows_at] == whole[..rows_at];
+            prop_assert!(!is_described || handover.write(sign).unwrap() == bytes);
         }
         Ok(())
     });
@@ -242,4 +252,43 @@ fn random_bytes_are_no_file() {
         prop_assert!(read(&bytes).is_err());
         Ok(())
     });
+}
+
+/// Rewrites a file as a host writes it whose flows have a field more, in front of the others.
+fn with_a_field_more(bytes: &[u8], value: u32) -> Vec<u8> {
+    let old = described();
+    let (first, fields) = old.split_once('\n').unwrap();
+    let (flow, annex) = fields.split_once("uc_annex").unwrap();
+    let moved = |line: &str| {
+        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        words[1] = (words[1].parse::<usize>().unwrap() + 4).to_string();
+        words.join(" ") + "\n"
+    };
+    assert_eq!(first, format!("uc_flow {}", size_of::<FlowState>()));
+    let flow: String = flow.lines().map(moved).collect();
+    let new = format!(
+        "uc_flow {}\nadded 0 4 unsigned\n{flow}uc_annex{annex}",
+        size_of::<FlowState>() + 4
+    );
+    let (rows_at, end) = (rows_at(), bytes.len() - TAG_BYTES);
+    let mut changed = bytes[..HEAD_BYTES].to_vec();
+    changed[12..16].copy_from_slice(&(new.len() as u32).to_le_bytes());
+    changed[36..40].copy_from_slice(&(ROW_BYTES as u32 + 4).to_le_bytes());
+    changed.extend(new.as_bytes());
+    for row in bytes[rows_at..end].chunks_exact(ROW_BYTES) {
+        changed.extend(&row[..FLOW_AT]);
+        changed.extend(value.to_le_bytes());
+        changed.extend(&row[FLOW_AT..]);
+    }
+    changed.extend([0; TAG_BYTES]);
+    signed_again(changed)
+}
+
+#[test]
+fn flows_of_another_layout_are_read_by_the_names_of_their_fields() {
+    let before = handover((1..=20).map(flow));
+    let bytes = before.write(sign).unwrap();
+    let after = read(&with_a_field_more(&bytes, 7)).unwrap();
+    assert_eq!(after.flows, before.flows);
+    assert_eq!(after.dropped(), ["added"]);
 }

@@ -1,10 +1,10 @@
 //! A struct from one layout to another: each field by its name, into its place and its size there.
 
-use super::shape::{Field, Kind, Shape};
+use crate::structs::shape::{Field, Kind, Shape};
 
 /// How values of a struct are converted. A field that only the new layout has is 0.
 #[derive(Clone, Debug)]
-pub(super) struct Conversion {
+pub(crate) struct Conversion {
     bytes: usize,
     /// Bytes that both layouts have in one piece.
     runs: Vec<Run>,
@@ -22,7 +22,7 @@ struct Run {
 }
 
 impl Conversion {
-    pub(super) fn new(from: &Shape, to: &Shape) -> Conversion {
+    pub(crate) fn new(from: &Shape, to: &Shape) -> Conversion {
         let mut conversion = Conversion {
             bytes: to.bytes,
             runs: Vec::new(),
@@ -56,13 +56,13 @@ impl Conversion {
     }
 
     /// Returns the names of fields that are dropped.
-    pub(super) fn dropped(&self) -> &[String] {
+    pub(crate) fn dropped(&self) -> &[String] {
         &self.dropped
     }
 
     /// Converts a value of the old struct's size. Returns with it the first field whose value has no room,
     /// which is cut off.
-    pub(super) fn convert(&self, value: &[u8]) -> (Vec<u8>, Option<&str>) {
+    pub(crate) fn convert(&self, value: &[u8]) -> (Vec<u8>, Option<&str>) {
         let mut converted = vec![0; self.bytes];
         for run in &self.runs {
             let from = &value[run.from..run.from + run.bytes];

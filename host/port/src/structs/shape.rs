@@ -9,7 +9,7 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 
 /// What the bytes of a field are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Unsigned,
     Signed,
     /// An array of bytes, or a union.
@@ -18,26 +18,26 @@ pub(super) enum Kind {
 
 /// A number, or an array of bytes, in a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// Names of the members that lead to it, with dots between, and indices in brackets.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Offset from the struct's beginning, in bytes.
-    pub(super) at: usize,
-    pub(super) bytes: usize,
-    pub(super) kind: Kind,
+    pub(crate) at: usize,
+    pub(crate) bytes: usize,
+    pub(crate) kind: Kind,
 }
 
 /// A struct's size and fields; those of structs in it among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) bytes: usize,
-    pub(super) fields: Vec<Field>,
+pub(crate) struct Shape {
+    pub(crate) bytes: usize,
+    pub(crate) fields: Vec<Field>,
 }
 
 impl Shape {
     /// Returns the shape of the struct with this name; `None` if there is none, or it has a field that
     /// no map has, such as a pointer.
-    pub(super) fn of(btf: &Btf<'_>, name: &str) -> Option<Shape> {
+    pub(crate) fn of(btf: &Btf<'_>, name: &str) -> Option<Shape> {
         let found: Struct<'_> = btf.type_by_name(name)?;
         let mut shape = Shape {
             bytes: found.size(),
@@ -48,7 +48,7 @@ impl Shape {
     }
 
     /// Returns the offset of a member of the struct.
-    pub(super) fn offset(&self, name: &str) -> Option<usize> {
+    pub(crate) fn offset(&self, name: &str) -> Option<usize> {
         let is_in = |field: &&Field| {
             let rest = field.name.strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
