@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use crate::ends::{ACK, FROM_GUEST, IRS, ISS, Port, SYN, TO_GUEST, segment, syn};
 use crate::flows::for_all;
 use crate::guest::{Guest, MSS};
 use proptest::prelude::any;
@@ -223,6 +224,21 @@ fn only_ten_losses_in_a_row_make_a_flow_give_ecn_up() {
         Ok(())
     });
     assert!(flows.get() > 100);
+}
+
+#[test]
+fn flow_that_goes_on_without_ecn_keeps_the_verdict_of_its_handshake() {
+    let policy = Policy {
+        ecn_syns: 1,
+        ..Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX)
+    };
+    let mut port = Port::new(policy);
+    for _ in 0..2 {
+        port.pass(&syn(FROM_GUEST, ISS));
+    }
+    port.pass(&segment(TO_GUEST, SYN | ACK, IRS, ISS + 1));
+    let news = uc_core::remote::news(port.flow().unwrap());
+    assert_eq!(news.map(|news| news.label()), Some("refused"));
 }
 
 /// Returns what the flow has shown of its remote address, as an event names it.

@@ -211,3 +211,40 @@ fn neither_the_guests_own_reset_nor_a_guarded_guest_makes_an_address_suspect() {
     port.wait_ms(70_000);
     assert!(asks(&mut port));
 }
+
+#[test]
+fn syn_into_a_live_flow_asks_for_ecn_as_often_as_policy_says() {
+    let policy = Policy {
+        ecn_syns: 2,
+        ..ecn()
+    };
+    let mut port = Port::connected(policy);
+    let asks = [(); 4].map(|()| port.pass(&syn(FROM_GUEST, 5_000_000)).1.flags & ECE != 0);
+    assert_eq!(asks, [true, true, false, false]);
+}
+
+#[test]
+fn offer_in_any_syn_of_an_observed_guest_counts_in_its_next_connection() {
+    let policy = Policy {
+        modes: consts::MODE_OBSERVE as u8,
+        ..ecn()
+    };
+    let feedback = |offers: &[u8]| {
+        let mut port = Port::new(policy);
+        port.pass(&segment(FROM_GUEST, SYN | ECE | CWR, ISS, 0));
+        port.pass(&answer(TO_GUEST, IRS, ISS));
+        port.pass(&data(ISS + 1));
+        port.pass(&ack(ISS + 1 + MSS));
+        for offer in offers {
+            port.pass(&segment(FROM_GUEST, SYN | offer, 5_000_000, 0));
+        }
+        port.pass(&answer(TO_GUEST, 50, 5_000_000));
+        port.flow()
+            .filter(|flow| flow.snd_una == 5_000_001)
+            .map(|flow| flow.feedback)
+    };
+    let offered = feedback(&[ECE | CWR]);
+    assert!(offered.is_some());
+    assert_eq!(feedback(&[ECE | CWR, 0]), offered);
+    assert_ne!(feedback(&[0]), offered);
+}

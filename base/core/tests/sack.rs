@@ -139,18 +139,31 @@ fn a_timeout_after_a_repeated_number_is_not_taken_back_without_sack() {
     assert_eq!((guest.ca(), guest.ssthresh()), (consts::CA_LOSS, 5));
 }
 
+/// Returns the mark of an ACK with these blocks; 0: none.
+fn mark(ack: u32, blocks: &[(u32, u32)]) -> u16 {
+    let mut segment = Segment {
+        ack,
+        ..Segment::default()
+    };
+    uc_core::set_sack(&mut segment, blocks);
+    let has = u32::from(segment.options) & consts::OPT_SACK != 0;
+    assert_eq!(has, segment.mss_bytes != 0);
+    segment.mss_bytes
+}
+
+#[test]
+fn marks_of_a_first_block_that_grows_by_a_segment_differ() {
+    for left in [2_000u32, 77_777, u32::MAX - 100_000] {
+        let grown = |segments: u32| (left, left.wrapping_add(1_448 * segments));
+        let marks: Vec<u16> = (1..=1_000)
+            .map(|segments| mark(left.wrapping_sub(1_448), &[grown(segments)]))
+            .collect();
+        assert!(marks.windows(2).all(|pair| pair[0] != pair[1]), "{left}");
+    }
+}
+
 #[test]
 fn a_mark_names_the_first_block_unless_that_is_a_d_sack() {
-    let mark = |ack: u32, blocks: &[(u32, u32)]| {
-        let mut segment = Segment {
-            ack,
-            ..Segment::default()
-        };
-        uc_core::set_sack(&mut segment, blocks);
-        let has = u32::from(segment.options) & consts::OPT_SACK != 0;
-        assert_eq!(has, segment.mss_bytes != 0);
-        segment.mss_bytes
-    };
     assert_eq!(mark(1_000, &[]), 0);
     let first = mark(1_000, &[(2_000, 3_000)]);
     assert_ne!(first, 0);
