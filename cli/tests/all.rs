@@ -8,4 +8,5 @@ mod docs_commands;
 mod docs_run_by;
 mod moved;
 mod outputs;
+mod virsh_migrate;
 mod watch_refusals;

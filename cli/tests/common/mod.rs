@@ -25,6 +25,7 @@ pub mod transfer;
 pub mod truth;
 pub mod tuned;
 pub mod uc;
+pub mod virsh;
 pub mod watcher;
 
 use std::sync::atomic::AtomicBool;
