@@ -290,6 +290,7 @@ fn numbers_at_their_limit_and_settings_that_one_rule_uses_are_accepted() {
         "[defaults]\nlaw = \"ecn\"\nhold = { buffer = true, memory = \"1MB\" }\n".to_owned(),
         format!("{host}[defaults]\nwatch = {{ probes = 3 }}\n[[rule]]\n{start}"),
         format!("{host}[defaults]\n{start}watch = {{ probes = 3 }}\n"),
+        "[[rule]]\ntenant = \"acme\"\nport = \"vnet3\"\nlaw = \"ecn\"\n".to_owned(),
         "[defaults]\nsplit = true\n[split]\ncongestion_control = \"15_characters__\"\n".to_owned(),
         [1, 2]
             .map(|n| {

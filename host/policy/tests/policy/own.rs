@@ -71,6 +71,7 @@ fn etcd_settings_that_can_never_connect_are_refused() {
     let ca = "ca = \"/ca.pem\"\n";
     let own = "certificate = \"/host.pem\"\nprivate_key = \"/host.key\"\n";
     let both = format!("{ca}{own}");
+    let half = format!("{ca}certificate = \"/host.pem\"\n");
     for (endpoints, more) in [(http, ""), (https, ca), (https, both.as_str())] {
         assert_eq!(told(endpoints, more), [] as [&str; 0], "{endpoints} {more}");
     }
@@ -79,6 +80,7 @@ fn etcd_settings_that_can_never_connect_are_refused() {
         (https, own, "only servers that it signed"),
         (http, ca, "`http://a:2379` does not use ca"),
         (http, own, "write https://"),
+        (https, &half, "belong together"),
         (
             &format!("{https}, {http}"),
             ca,
