@@ -19,6 +19,7 @@ use zerocopy::FromBytes;
 use crate::error::PortError;
 use crate::layout::{UC_ABOUT_MARK, uc_about, uc_about_law};
 use crate::numbers::{BUILD, LAYOUT};
+use crate::refusal::silence_libbpf;
 use crate::structs::shape::Shape;
 
 /// The object that clang compiled from `bpf/port/port.bpf.c` when this crate was built.
@@ -27,6 +28,7 @@ static OWN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 /// Returns the shapes of this build's `uc_flow` and `uc_annex`.
 pub(crate) fn own_shapes() -> &'static [Shape; 2] {
     static SHAPES: LazyLock<[Shape; 2]> = LazyLock::new(|| {
+        silence_libbpf();
         let btf = Btf::from_raw("port", OWN).ok().flatten();
         let btf = btf.expect("this build's object has BTF");
         ["uc_flow", "uc_annex"]
