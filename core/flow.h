@@ -450,11 +450,11 @@ static __always_inline __u64 uc_idle_max_ns(const struct uc_flow *flow)
 		return UC_IDLE_HANDSHAKE_NS;
 	if (uc_is_half_open(flow))
 		return UC_IDLE_ANSWERED_NS;
-	if (flow->bits & (UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER))
-		return flow->bits & UC_FLOW_FIN_GUEST && uc_has_feedback(flow) &&
-				       !uc_flight_bytes(flow)
-			       ? UC_IDLE_OWING_NS
-			       : UC_IDLE_CLOSING_NS;
+	if (flow->bits & UC_FLOW_FIN_PEER ||
+	    (flow->bits & UC_FLOW_FIN_GUEST && !uc_has_feedback(flow)))
+		return UC_IDLE_CLOSING_NS;
+	if (flow->bits & UC_FLOW_FIN_GUEST && !uc_flight_bytes(flow))
+		return UC_IDLE_OWING_NS;
 	/* a sender retransmits, or probes, every 2 min at least (Linux; RFC 6298 §2.5: 60 s or
 	 * more); a sender that was silent longer has given up */
 	return uc_flight_bytes(flow) ? UC_IDLE_UNACKED_NS : UC_IDLE_TRANSLATED_NS;

@@ -156,15 +156,18 @@ fn flow_that_the_guest_has_half_closed_is_kept_for_an_hour_if_the_peer_may_send_
     let closed = |law| {
         let mut port = Port::connected(Policy::new(law, consts::PROFILE_LINUX));
         port.pass(&segment(FROM_GUEST, ACK | FIN, ISS + 1 + MSS, IRS + 1));
+        let in_flight_ns = uc_core::idle_max_ns(port.flow_mut());
         port.pass(&ack(ISS + 2 + MSS));
-        port
+        (port, in_flight_ns)
     };
-    let mut port = closed(consts::LAW_ECN);
+    let (mut port, in_flight_ns) = closed(consts::LAW_ECN);
+    assert_eq!(in_flight_ns, consts::IDLE_UNACKED_NS, "the FIN");
     assert_eq!(uc_core::idle_max_ns(port.flow_mut()), consts::IDLE_OWING_NS);
     port.pass(&segment(TO_GUEST, ACK | FIN, IRS + 1, ISS + 2 + MSS));
     let both = uc_core::idle_max_ns(port.flow_mut());
     assert_eq!(both, consts::IDLE_CLOSED_NS, "both have closed");
-    let mut without_ecn = closed(consts::LAW_DELAY);
+    let (mut without_ecn, in_flight_ns) = closed(consts::LAW_DELAY);
+    assert_eq!(in_flight_ns, consts::IDLE_CLOSING_NS);
     let idle_ns = uc_core::idle_max_ns(without_ecn.flow_mut());
     assert_eq!(idle_ns, consts::IDLE_CLOSING_NS);
 }
