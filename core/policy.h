@@ -61,6 +61,8 @@ enum uc_guest_ecn {
 #define UC_MODE_NO_ECT 0x20
 /* ECN is trusted whatever happens: distrust.h tests nothing, and no address is remembered. */
 #define UC_MODE_TRUST_ECN 0x40
+/* Marked data of flows that the port does not know passes, answered or not: unanswered.h. */
+#define UC_MODE_PASS_UNANSWERED 0x80
 
 /* Parameters of law `dctcp`. */
 struct uc_dctcp_parameters {
@@ -170,6 +172,9 @@ static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 	X(trust_ecn, UC_OF_ANY, FLAG, modes, 0, UC_MODE_TRUST_ECN, 0, UC_NO_WORDS,                 \
 	  "never gives ECN up where packets with it are refused, lost or all marked: for paths "   \
 	  "of one's own")                                                                          \
+	X(pass_unanswered, UC_OF_ANY, FLAG, modes, 0, UC_MODE_PASS_UNANSWERED, 0, UC_NO_WORDS,     \
+	  "passes marked data of flows that the table has forgotten, whose guest answers no "      \
+	  "mark, instead of dropping it")                                                          \
 	X(observe, UC_OF_ANY, FLAG, modes, 0, UC_MODE_OBSERVE, 0, UC_NO_WORDS,                     \
 	  "keeps the law's state for each flow and writes nothing: a dry run")
 

@@ -51,6 +51,9 @@
 	X(HELD, "held",                                                                            \
 	  "held by strict mode: its windows can't be written, and data beyond the law's is "       \
 	  "dropped")                                                                               \
+	X(UNANSWERED, "unanswered",                                                                \
+	  "dropped: a mark on data of a flow that is not in the table, whose guest answers no "    \
+	  "mark")                                                                                  \
 	X(STRICT_FRAGMENT, "strict_fragment", "dropped by strict mode: a fragment of TCP")         \
 	X(STRICT_IP_EXTENSION, "strict_ip_extension",                                              \
 	  "dropped by strict mode: IPv6 extension headers before TCP")                             \
@@ -75,10 +78,11 @@ enum uc_reason {
 		UC_REASON_COUNT
 };
 
-/* Returns whether the packet must be dropped: by policy's guard, or by strict mode. */
+/* Returns whether the packet must be dropped: by policy's guard, by strict mode, or because nobody
+ * would answer its mark. */
 static __always_inline int uc_drops(enum uc_reason reason)
 {
-	return reason == UC_BEYOND_EDGE || reason == UC_UNECHOED || reason >= UC_STRICT_FRAGMENT;
+	return reason == UC_BEYOND_EDGE || reason == UC_UNECHOED || reason >= UC_UNANSWERED;
 }
 
 /* Returns whether the segment belongs to a known flow that goes on. */

@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "shim_rule",
         "shim_watch",
         "shim_steal",
+        "shim_unanswered",
     ];
     let shims = shims.map(|shim| manifest.join(format!("src/{shim}.c")));
     let core = manifest.join("../../core");

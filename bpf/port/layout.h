@@ -14,6 +14,7 @@
 #include "../../core/reason.h"
 #include "../../core/reopen.h"
 #include "../../core/rule.h"
+#include "../../core/unanswered.h"
 #include "../key.h"
 #include "event.h"
 

@@ -63,6 +63,17 @@ struct {
 	__type(value, struct uc_asking);
 } asked SEC(".maps");
 
+/*
+ * Flows that the table does not have and whose data came marked: unanswered.h. The map forgets the
+ * one that was used longest ago when it is full; its next mark passes.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct uc_key);
+	__type(value, struct uc_marked);
+} marked SEC(".maps");
+
 /* Turns of half-open flows: table.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

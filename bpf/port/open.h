@@ -8,6 +8,7 @@
 #define UC_OPEN_H
 
 #include "../../core/step.h"
+#include "marked.h"
 #include "rules.h"
 #include "share.h"
 #include "table.h"
@@ -234,6 +235,8 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 
 	if (!how || !fresh)
 		return UC_TABLE_FULL;
+	if (now->segment.direction == UC_FROM_GUEST && now->segment.flags & UC_SYN)
+		uc_hear_guest(&now->key, &now->segment, now->now_ns);
 	uc_find_pending(skb);
 	slot = bpf_map_lookup_elem(&flows, &now->place);
 	/* the DSCP of the connection's SYN selects its rule */

@@ -2,7 +2,7 @@
 /*
  * Tail calls. The stack of one program has no room for all that may be done for a packet, so a
  * port's program tail-calls others: for a SYN (open.h), for an ACK whose window a group decides
- * (share.h), and to record an event (events.h). A tail call doesn't return, and the called program
+ * (share.h), to record an event (events.h), and for marked data of an unknown flow (marked.h). A tail call doesn't return, and the called program
  * starts without the caller's variables. So the caller saves the packet's state in `pending`, one
  * entry for each CPU: no other packet runs on the CPU between the two programs.
  */
@@ -54,7 +54,14 @@ struct {
 
 /* The programs that a port's two programs may tail-call; user space puts them into `tail_calls`.
  * They are loaded as the same program type, so one array serves both directions. */
-enum uc_callee { UC_CALL_SHARE, UC_CALL_OPEN, UC_CALL_NOTE, UC_CALL_JOIN, UC_CALLS };
+enum uc_callee {
+	UC_CALL_SHARE,
+	UC_CALL_OPEN,
+	UC_CALL_NOTE,
+	UC_CALL_JOIN,
+	UC_CALL_MARKED,
+	UC_CALLS,
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
@@ -82,6 +89,7 @@ struct uc_known {
 /* What a port's program leaves to others, in addition to UC_AWAITS_*. */
 #define UC_LEFT_OPENING 0x80 /* a SYN, or a segment of an unknown flow at a strict port */
 #define UC_LEFT_NEWS    0x40 /* events are to be recorded */
+#define UC_LEFT_MARKED  0x20 /* marked data to the guest, of an unknown flow */
 
 /* Saves the packet's state in `pending` and tail-calls the first program of those that `left` names
  * and that is loaded. Returns only if none is: the caller then writes the edit that it has, so the
@@ -120,6 +128,8 @@ static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const
 	}
 	if (left & UC_LEFT_NEWS)
 		bpf_tail_call(skb, &tail_calls, UC_CALL_NOTE);
+	if (left & UC_LEFT_MARKED)
+		bpf_tail_call(skb, &tail_calls, UC_CALL_MARKED);
 }
 
 /* Counts the packet by its reason and returns the verdict for the kernel. `number`: the port's

@@ -6,7 +6,8 @@
  *
  * They use UAPI headers only, and nothing that Linux 5.10 lacks. What they don't understand passes
  * unmodified and is counted (invariant "fail open"). The verdict is "next", so other programs on
- * the port still run; only the guard and strict mode of the port's policy drop packets.
+ * the port still run; only the guard and strict mode drop packets, and marks that nobody would
+ * answer.
  */
 #include <stddef.h>
 #include <linux/bpf.h>
@@ -16,6 +17,7 @@
 #include "about.h"
 #include "events.h"
 #include "maps.h"
+#include "marked.h"
 #include "open.h"
 #include "../write.h"
 
@@ -51,6 +53,14 @@ static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
 	uc_merge(segment->blind, now_ns);
 }
 
+/* Leaves marked data to the guest of an unknown flow to another program. Returns UC_NO_HANDSHAKE. */
+static __always_inline enum uc_reason uc_port_unknown(const struct uc_segment *segment, __u8 *left)
+{
+	if (segment->direction == UC_TO_GUEST && uc_is_marked_data(segment))
+		*left = UC_LEFT_MARKED;
+	return UC_NO_HANDSHAKE;
+}
+
 /* Translates a segment of a known flow. Sets `left` to what is left to other programs, and `known`.
  * Returns UC_NO_HANDSHAKE if the flow is unknown. */
 static __always_inline enum uc_reason
@@ -67,7 +77,7 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 	known->place = uc_place_of(key, known->hash);
 	slot = bpf_map_lookup_elem(&flows, &known->place);
 	if (!slot)
-		return UC_NO_HANDSHAKE;
+		return uc_port_unknown(segment, left);
 	uc_look(skb, slot, segment, now_ns);
 	uc_read_sack(skb, frame, &slot->flow, segment);
 	uc_merge(segment->options, now_ns);
@@ -75,7 +85,7 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 	annex_place = uc_annex_place(slot, known->place);
 	annex = uc_annex_at(annex_place);
 	if (!annex || !uc_lock_both(slot, key, known->place, annex_place))
-		return UC_NO_HANDSHAKE;
+		return uc_port_unknown(segment, left);
 	known->number = slot->number;
 	known->cwnd = slot->flow.reno.cwnd;
 	missed = uc_is_missed(&slot->flow, segment);
@@ -122,9 +132,11 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 		} else {
 			reason = uc_port_translate(skb, &key, &segment, &frame, now_ns, &edit,
 						   &left, &known);
-			if (known.number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
-			    uc_is_strict_port(key.ifindex))
-				left = UC_LEFT_OPENING;
+			if (known.number == UC_NUMBER_NONE && direction == UC_FROM_GUEST) {
+				uc_hear_guest(&key, &segment, now_ns);
+				if (uc_is_strict_port(key.ifindex))
+					left = UC_LEFT_OPENING;
+			}
 		}
 		if (uc_is_news(reason))
 			left |= UC_LEFT_NEWS;
@@ -233,6 +245,22 @@ int uc_note_port(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	uc_note_news(skb);
 	return uc_write_pending(skb, now);
+}
+
+/* Drops marked data to the guest of an unknown flow, if nobody would answer the mark. Tail-called by
+ * uc_to_guest_port. */
+SEC("tc")
+int uc_marked_port(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+	__u8 first = 0;
+
+	if (!now)
+		return TC_ACT_UNSPEC;
+	now->reason = uc_answer_for(skb, now, &first);
+	if (first)
+		bpf_tail_call(skb, &tail_calls, UC_CALL_NOTE);
+	return uc_verdict(skb, &now->key, &now->segment, now->now_ns, now->number, now->reason);
 }
 
 #define UC_ABOUT_LAW(NAME, name, machine, cut, traits, state, parameters, what, why)               \

@@ -50,7 +50,7 @@ pub struct PortRow {
     pub name: Option<String>,
     /// Number of the port's flows in the table.
     pub flows: u64,
-    /// Packets that the guard and strict mode have dropped since the programs were loaded.
+    /// Packets that the port has dropped since the programs were loaded.
     #[serde(default)]
     pub dropped: u64,
 }

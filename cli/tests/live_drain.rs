@@ -51,18 +51,6 @@ impl Site {
         serde_json::from_str(&self.uc(&[command, "--json"])).unwrap()
     }
 
-    /// Returns the packets that a rule has counted.
-    fn counted(&self, comment: &str) -> u64 {
-        let mut nft = self.net.host.command("nft");
-        nft.args(["--json", "list", "table", "ip", "t"]);
-        let list: Value = serde_json::from_str(&success(nft)).unwrap();
-        let rows = list["nftables"].as_array().unwrap();
-        let rule = rows.iter().find(|row| row["rule"]["comment"] == comment);
-        let parts = rule.unwrap()["rule"]["expr"].as_array().unwrap();
-        let counter = parts.iter().find(|part| part["counter"].is_object());
-        counter.unwrap()["counter"]["packets"].as_u64().unwrap()
-    }
-
     /// Attaches the port, lets flows begin, and detaches the port with these arguments. Returns the flows
     /// and what `uc detach` has printed.
     fn detach_under_marks(&self, via: &str, arguments: &[&str]) -> (Talk, String) {
@@ -76,9 +64,9 @@ impl Site {
 
     /// Checks that the port drains, and that the guest's packets are ECT no more.
     fn assert_drains(&self) {
-        let ect = self.counted("ect");
+        let ect = self.net.counted("ect");
         thread::sleep(PART);
-        assert_eq!(self.counted("ect"), ect, "the guest's packets are ECT");
+        assert_eq!(self.net.counted("ect"), ect, "the guest's packets are ECT");
         let seen = self.json("status");
         let port = &seen["ports"][0];
         assert_eq!(port["draining"], 2 * FLOWS, "{seen}");
@@ -104,7 +92,7 @@ fn live_each_mark_is_answered_until_the_last_flow_of_a_port_that_drains_has_ende
     in_peace(|| {
         for round in 0..ROUNDS {
             let via = ["tcx", "clsact"][round % 2];
-            let marks = site.counted("marks");
+            let marks = site.net.counted("marks");
             let (flows, told) = site.detach_under_marks(via, &["detach", "port0"]);
             assert!(told.starts_with("port0: drains: 8 flows"), "{told}");
             site.assert_drains();
@@ -113,7 +101,7 @@ fn live_each_mark_is_answered_until_the_last_flow_of_a_port_that_drains_has_ende
             println!("{via}: {counts:?}, gone after {gone:?}");
             assert!(counts.marked_after > 30, "{via}: {counts:?}");
             assert_eq!(counts.unanswered, 0, "{via}: {counts:?}");
-            assert_eq!(site.counted("marks") - marks, counts.marked, "{via}");
+            assert_eq!(site.net.counted("marks") - marks, counts.marked, "{via}");
         }
     });
 }
@@ -129,12 +117,12 @@ fn live_a_port_that_is_attached_again_while_it_drains_translates_its_flows() {
         let told = site.uc(&["attach", "port0"]);
         assert!(told.starts_with("port0: attached"), "{told}");
         let (ect, coarse) = (
-            site.counted("ect"),
+            site.net.counted("ect"),
             packets(&site.json("flows"), "coarse_window"),
         );
         thread::sleep(PART);
         assert!(
-            site.counted("ect") > ect,
+            site.net.counted("ect") > ect,
             "the guest's packets are ECT again"
         );
         assert_eq!(packets(&site.json("flows"), "coarse_window"), coarse);

@@ -46,6 +46,8 @@ impl Reason {
     pub const HALF_BLIND: Reason = Reason(sys::UC_HALF_BLIND);
     /// The port sees no packet of the guest, so it drops a marked packet instead of echoing the mark.
     pub const UNECHOED: Reason = Reason(sys::UC_UNECHOED);
+    /// Nobody would answer the mark of a flow that is not in the table, so its data is dropped.
+    pub const UNANSWERED: Reason = Reason(sys::UC_UNANSWERED);
     /// The packet is not TCP.
     pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
 

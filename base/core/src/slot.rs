@@ -2,6 +2,7 @@
 
 use crate::coupling::{Answer, Report};
 use crate::remote::{self, Remote};
+use crate::unanswered::{self, Marked};
 use crate::{Asked, COMPILED, Core, Edit, Flow, Policy, Reason, Segment, consts};
 
 /// Carries a flow's report to its group and returns the group's answer; without a report, the flow
@@ -42,6 +43,8 @@ pub struct Slot {
     asked: Asked,
     /// Remembered evidence about the ECN behaviour of the flow's remote address.
     remote: Remote,
+    /// What is known of the guest's end while the flow is unknown; `None`: no data came marked.
+    marked: Option<Marked>,
 }
 
 impl Slot {
@@ -59,6 +62,7 @@ impl Slot {
             flow: None,
             asked: Asked::default(),
             remote: Remote::default(),
+            marked: None,
         }
     }
 
@@ -114,6 +118,10 @@ impl Slot {
         room: &mut dyn Room,
     ) -> (Reason, Edit) {
         let before = self.flow().and_then(remote::news);
+        let syn = u32::from(segment.flags) & (consts::SYN | consts::RST) == consts::SYN;
+        if syn && u32::from(segment.direction) == consts::FROM_GUEST {
+            self.marked = None;
+        }
         let passed = match self.known(segment, now_ns, share, room) {
             Some(passed) => passed,
             None => self.unknown(segment, now_ns, room),
@@ -153,6 +161,9 @@ impl Slot {
 
     /// Handles a segment of no known flow, and enters the flow if there is to be one.
     fn unknown(&mut self, segment: &Segment, now_ns: u64, room: &mut dyn Room) -> (Reason, Edit) {
+        if unanswered::drops(&mut self.marked, &self.policy, segment, now_ns) {
+            return (Reason::UNANSWERED, crate::no_edit(segment));
+        }
         let policy = self.remote.policy(&self.policy, segment, now_ns);
         let mut flow = Flow::default();
         let given = (&policy, self.share);

@@ -57,6 +57,7 @@ mod share_shadow;
 mod sizes;
 mod steal;
 mod strict;
+mod unanswered;
 mod undo;
 mod watch_first;
 mod watch_grants;

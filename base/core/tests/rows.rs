@@ -131,6 +131,7 @@ fn parameters_belong_to_their_laws() {
         "no_sack",
         "no_timestamps",
         "trust_ecn",
+        "pass_unanswered",
         "observe",
     ];
     assert_eq!(of(Law::PASS), [""; 0]);

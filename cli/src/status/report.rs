@@ -61,7 +61,7 @@ pub struct PortLine {
     pub translated: u64,
     /// Packets that passed unmodified.
     pub passed: u64,
-    /// Packets that the guard dropped.
+    /// Packets that the port dropped.
     pub dropped: u64,
     /// Packets that its program for those from the guest saw.
     pub seen_from_guest: u64,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use serde_json::Value;
 use uc_lab::frame::Pool;
 use uc_lab::netns::Namespace;
 use uc_lab::realtime::be_realtime;
@@ -154,6 +155,18 @@ impl Routed {
         let mut nft = self.host.command("nft");
         nft.arg(text);
         success(nft)
+    }
+
+    /// Returns the packets that the rule with this comment has counted, in the host's table `ip t`.
+    pub fn counted(&self, comment: &str) -> u64 {
+        let mut nft = self.host.command("nft");
+        nft.args(["--json", "list", "table", "ip", "t"]);
+        let list: Value = serde_json::from_str(&success(nft)).unwrap();
+        let rows = list["nftables"].as_array().unwrap();
+        let rule = rows.iter().find(|row| row["rule"]["comment"] == comment);
+        let parts = rule.unwrap()["rule"]["expr"].as_array().unwrap();
+        let counter = parts.iter().find(|part| part["counter"].is_object());
+        counter.unwrap()["counter"]["packets"].as_u64().unwrap()
     }
 
     /// Returns a number of the running command's status.

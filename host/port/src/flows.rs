@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use uc_core::{Annex, Flow};
 
 use crate::batch::{first, keys};
@@ -292,17 +292,22 @@ impl Programs {
                 .try_for_each(|place| self.forget_member(place))?;
             self.collect_idle()?;
         }
-        self.forget_asked_of(&is_theirs)
+        self.forget_keys_of(&self.maps.asked, "forget the SYNs of peers", &is_theirs)?;
+        self.forget_keys_of(&self.maps.marked, "forget marked flows", &is_theirs)
     }
 
-    /// Deletes the peers' SYNs that guests have not answered, by their key.
-    fn forget_asked_of(&self, is_theirs: &dyn Fn(&Vec<u8>) -> bool) -> Result<(), PortError> {
-        let keys = keys(&self.maps.asked, "forget the SYNs of peers")?;
-        for key in keys.into_iter().filter(is_theirs) {
-            match self.maps.asked.delete(&key) {
+    /// Deletes entries of a hash map whose keys are flows' keys.
+    fn forget_keys_of(
+        &self,
+        map: &MapHandle,
+        action: &str,
+        is_theirs: &dyn Fn(&Vec<u8>) -> bool,
+    ) -> Result<(), PortError> {
+        for key in keys(map, action)?.into_iter().filter(is_theirs) {
+            match map.delete(&key) {
                 // the programs have deleted it meanwhile
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    return Err(PortError::from_libbpf("forget the SYNs of peers", &error));
+                    return Err(PortError::from_libbpf(action, &error));
                 }
                 _ => {}
             }

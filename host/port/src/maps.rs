@@ -39,6 +39,7 @@ maps!(
     vacant,
     cursors,
     asked,
+    marked,
     turns,
     ports,
     counts,

@@ -63,7 +63,13 @@ pub const fn tables_bytes(flows: u32, events: u32) -> u64 {
 const _: () = assert!(FLOW_BYTES <= 300);
 
 /// Programs that a port's two may tail-call, in the order of `enum uc_callee`.
-const TAIL_CALLS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
+const TAIL_CALLS: [&str; 5] = [
+    "uc_share_port",
+    "uc_open_port",
+    NOTE,
+    "uc_join_port",
+    "uc_marked_port",
+];
 
 /// The program that records events; not loaded if no flow's events are recorded.
 const NOTE: &str = "uc_note_port";

@@ -61,6 +61,11 @@ impl Port {
         self.slot.flow()
     }
 
+    /// Forgets the flow, as a table does with one that was idle for too long.
+    pub fn forget(&mut self) {
+        self.slot.forget();
+    }
+
     /// Returns the flow that the port has.
     pub fn flow_mut(&mut self) -> &mut Flow {
         self.slot.flow_mut().unwrap()

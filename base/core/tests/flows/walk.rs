@@ -34,6 +34,13 @@ impl Event {
     pub fn has(&self, flags: u8) -> bool {
         self.segment.flags & flags == flags
     }
+
+    /// Returns whether marked data of an unknown flow was dropped, since its guest has answered no mark.
+    pub fn is_unanswered(&self) -> bool {
+        let is_marked = u32::from(self.segment.ecn) == consts::CE && self.segment.payload_bytes > 0;
+        let to_guest = self.segment.direction == TO_GUEST && self.passed.before.is_none();
+        self.passed.reason == Reason::UNANSWERED && is_marked && to_guest
+    }
 }
 
 struct Walk<'a> {

@@ -41,7 +41,7 @@ held by           of these samples, taken of flows that had data in flight or
   guest           its own congestion control, or its application
   repair          loss recovery, in which its own TCP governs
   handshake       its handshake
-  12 dropped      packets of the guest that the guard or strict mode dropped";
+  12 dropped      packets that the port dropped; `uc status` has the reasons";
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, view: &View) {

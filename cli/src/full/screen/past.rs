@@ -23,7 +23,7 @@ type Limits = [u32; Limit::ALL.len()];
 struct Look {
     bits_per_s: u64,
     limits: Limits,
-    /// Packets that the guard and strict mode have dropped since the programs were loaded.
+    /// Packets that the port has dropped since the programs were loaded.
     dropped: u64,
 }
 
@@ -49,7 +49,7 @@ impl Trail {
         self.0.push_back(look);
     }
 
-    /// Returns how many packets the guard and strict mode dropped between the first of the samples
+    /// Returns how many packets the port dropped between the first of the samples
     /// and the last.
     pub fn dropped(&self) -> u64 {
         let first = self.0.front().map_or(0, |look| look.dropped);

@@ -38,6 +38,7 @@ UC_PROGRAM(uc_join_port)
 UC_PROGRAM(uc_open_port)
 UC_PROGRAM(uc_collect_idle)
 UC_PROGRAM(uc_note_port)
+UC_PROGRAM(uc_marked_port)
 
 const struct uc_about uc_about_port SEC("about") = {
 	.mark = UC_ABOUT_MARK,

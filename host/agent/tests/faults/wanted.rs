@@ -54,7 +54,14 @@ fn has_only(world: &World, wanted: &BTreeSet<u32>) -> Result<(), String> {
         return Err(format!("pins are left over, or missing: {names:?}"));
     }
     for (path, object) in world.files.pins() {
-        let is_of_ports = ["flows", "asked", "ports", "couplings", "priorities"];
+        let is_of_ports = [
+            "flows",
+            "asked",
+            "marked",
+            "ports",
+            "couplings",
+            "priorities",
+        ];
         let name = path.rsplit('/').next().unwrap_or_default();
         if path.contains("/maps-") && is_of_ports.contains(&name) {
             let has = world.bpf.ports_in(object);
