@@ -186,7 +186,8 @@ impl Site {
             tap: Some(&tap),
             ..Links::default()
         };
-        let socket = self.folder.path().join("migration");
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("migration");
         let mut machine = self.template.awaiting(&socket, "the guest", links).unwrap();
         let (began, mut paused) = (Instant::now(), Instant::now());
         let switch_over = || {
