@@ -19,7 +19,7 @@ static __always_inline void uc_hear_guest(const struct uc_key *key,
 		uc_hear_segment(known, segment, now_ns);
 }
 
-/* Decides about the marked data in `pending`. Returns UC_NO_HANDSHAKE or UC_UNANSWERED. `first`: set
+/* Decides about the marked segment in `pending`. Returns UC_NO_HANDSHAKE or UC_UNANSWERED. `first`: set
  * to 1 for the first data of its flow that is dropped. */
 static __always_inline enum uc_reason uc_answer_for(struct __sk_buff *skb, struct uc_pending *now,
 						    __u8 *first)
@@ -28,6 +28,8 @@ static __always_inline enum uc_reason uc_answer_for(struct __sk_buff *skb, struc
 	const struct uc_opening *how = uc_opening_now();
 	const struct uc_marked nothing = {};
 
+	if (!uc_is_marked_data(&now->segment))
+		return UC_NO_HANDSHAKE;
 	if (!known) {
 		bpf_map_update_elem(&marked, &now->key, &nothing, BPF_ANY);
 		return UC_NO_HANDSHAKE;

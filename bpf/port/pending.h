@@ -89,7 +89,7 @@ struct uc_known {
 /* What a port's program leaves to others, in addition to UC_AWAITS_*. */
 #define UC_LEFT_OPENING 0x80 /* a SYN, or a segment of an unknown flow at a strict port */
 #define UC_LEFT_NEWS    0x40 /* events are to be recorded */
-#define UC_LEFT_MARKED  0x20 /* marked data to the guest, of an unknown flow */
+#define UC_LEFT_MARKED  0x20 /* a marked segment to the guest, of an unknown flow */
 
 /* Saves the packet's state in `pending` and tail-calls the first program of those that `left` names
  * and that is loaded. Returns only if none is: the caller then writes the edit that it has, so the

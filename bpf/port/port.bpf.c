@@ -53,11 +53,14 @@ static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
 	uc_merge(segment->blind, now_ns);
 }
 
-/* Leaves marked data to the guest of an unknown flow to another program. Returns UC_NO_HANDSHAKE. */
+/* Leaves a marked segment to the guest of an unknown flow to another program. Returns
+ * UC_NO_HANDSHAKE. Without a branch on the mark, which would cost the programs of some laws from
+ * outside 8 bytes of stack more than there are. */
 static __always_inline enum uc_reason uc_port_unknown(const struct uc_segment *segment, __u8 *left)
 {
-	if (segment->direction == UC_TO_GUEST && uc_is_marked_data(segment))
-		*left = UC_LEFT_MARKED;
+	/* of all codepoints, only CE and 1 make 4 */
+	if (segment->direction == UC_TO_GUEST)
+		*left = (segment->ecn + 1) / 4 * UC_LEFT_MARKED;
 	return UC_NO_HANDSHAKE;
 }
 
