@@ -54,6 +54,7 @@ fn everything_inside_a_guest() {
     timed("all by a policy", || ports::keep_by_policy(&mut running));
     timed("all replaced", || ports::replace(&mut running));
     timed("flows handed over", ports::hand_over);
+    timed("all upgraded", || ports::upgrade(&running));
     timed("all detached", || ports::detach(&running));
     timed("all finished", || running.finish());
     guests::load();

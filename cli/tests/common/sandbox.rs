@@ -128,17 +128,7 @@ impl Sandbox {
     /// Renames the pins in /sys/fs/bpf/undercurrent as if a version with another map layout had
     /// left them.
     pub fn relay(&self) {
-        let folder = self.path("/sys/fs/bpf/undercurrent");
-        for name in self.pins() {
-            let mut parts: Vec<&str> = name.split('-').collect();
-            let layout = match parts[0] {
-                "maps" => 1,
-                "programs" => 2,
-                _ => continue,
-            };
-            parts[layout] = "00000000000000aa";
-            std::fs::rename(folder.join(&name), folder.join(parts.join("-"))).unwrap();
-        }
+        relay(&self.path("/sys/fs/bpf/undercurrent"));
     }
 
     /// Makes /sys/fs/bpf accessible to root only, as many distributions mount it.
@@ -167,5 +157,20 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         drop(self.holder.stdin.take());
         self.holder.wait().unwrap();
+    }
+}
+
+/// Renames the pins in a folder as if a version with another layout of the maps had left them.
+pub fn relay(folder: &std::path::Path) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let mut parts: Vec<&str> = name.split('-').collect();
+        let layout = match parts[0] {
+            "maps" => 1,
+            "programs" => 2,
+            _ => continue,
+        };
+        parts[layout] = "00000000000000aa";
+        std::fs::rename(entry.path(), folder.join(parts.join("-"))).unwrap();
     }
 }

@@ -12,6 +12,7 @@ use super::site::{Site, clsact, tc};
 use super::{kernel, timed, uc};
 use crate::common::bench::patience;
 use crate::common::by_hand::packets;
+use crate::common::sandbox::relay;
 use crate::common::transfer::Transfer;
 use crate::common::uc::{outcome, success};
 
@@ -270,6 +271,23 @@ fn versions() -> Vec<String> {
     let whole = entries.filter(|entry| entry.path().join("to_guest").exists());
     let names = whole.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with("programs-")).collect()
+}
+
+/// Upgrades from a version with another layout of the maps during transfers: each flow goes on.
+pub fn upgrade(running: &Running<'_>) {
+    let seen = flows();
+    relay(Path::new(PINS));
+    timed("flows carried", || once(&[]));
+    let later = flows();
+    for transfer in &running.transfers[1..] {
+        let [before, after] = [&seen, &later].map(|flows| row(flows, transfer));
+        assert_eq!(before["law"], after["law"]);
+        assert!(
+            after["cuts"].as_u64() >= before["cuts"].as_u64(),
+            "{before} {after}"
+        );
+    }
+    running.go_on(1000);
 }
 
 /// Writes the flows of a port and reads them again: the kernel runs the program that enters flows, which
