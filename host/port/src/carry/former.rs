@@ -122,18 +122,29 @@ impl Former {
         to: &MapHandle,
     ) -> Result<bool, PortError> {
         let failed = |error| PortError::from_libbpf(COPY, &error);
-        let convert = |name: Option<&str>, bytes: &[u8]| match name {
-            Some(name) => match self.structs.conversion(name)?.convert(bytes) {
+        let keys = keys(from, COPY)?;
+        if keys.is_empty() {
+            return Ok(true);
+        }
+        let conversion = |name: Option<&str>| match name {
+            Some(name) => self.structs.conversion(name).map(Some),
+            None => Some(None),
+        };
+        let (Some(key), Some(value)) = (conversion(key), conversion(value)) else {
+            return Ok(false);
+        };
+        let convert = |conversion: &Option<Conversion>, bytes: &[u8]| match conversion {
+            Some(conversion) => match conversion.convert(bytes) {
                 (value, None) => Some(value),
                 (_, Some(_)) => None,
             },
             None => Some(bytes.to_vec()),
         };
-        for old in keys(from, COPY)? {
+        for old in keys {
             let Some(found) = from.lookup(&old, MapFlags::ANY).map_err(failed)? else {
                 continue;
             };
-            let (Some(key), Some(value)) = (convert(key, &old), convert(value, &found)) else {
+            let (Some(key), Some(value)) = (convert(&key, &old), convert(&value, &found)) else {
                 return Ok(false);
             };
             to.update(&key, &value, MapFlags::ANY).map_err(failed)?;
