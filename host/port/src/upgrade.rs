@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::attach::clsact_filters;
-use crate::carried::Upgrade;
+use crate::carried::{Carried, Upgrade};
 use crate::carry::Carry;
 use crate::direction::Direction;
 use crate::error::PortError;
@@ -80,23 +80,11 @@ impl Store {
         programs: Programs,
         plans: &BTreeMap<u32, PortPlan>,
     ) -> Result<(Programs, Upgrade), PortError> {
-        let Some(mut carry) = Carry::begin(self, old, &programs)? else {
+        let Some(carry) = Carry::begin(self, old, &programs)? else {
             return self.take_over(programs, plans, Upgrade::Replaced);
         };
-        Law::tell_outside(&programs.laws());
-        carry.copy()?;
-        let ports: Vec<u32> = programs.port_states()?.into_keys().collect();
-        // no flow asks for ECN while a port has the new programs at one hook only
-        let mut each = ports.iter();
-        each.try_for_each(|&ifindex| programs.reset_hooks(ifindex, |_| false))?;
-        let version = self.pin_version(&programs)?;
-        carry.copy()?;
-        self.swap_all(&programs)?;
-        let carried = carry.finish()?;
-        let mut each = ports.into_iter();
-        each.try_for_each(|ifindex| self.begin_hooks(&programs, ifindex))?;
-        self.keep_version(Some(&version))?;
-        Ok((programs, Upgrade::Carried(carried)))
+        let carried = self.put_in_force(&programs, true, Some(carry))?;
+        Ok((programs, Upgrade::Carried(carried.unwrap_or_default())))
     }
 
     fn take_over(
@@ -105,24 +93,46 @@ impl Store {
         plans: &BTreeMap<u32, PortPlan>,
         what: Upgrade,
     ) -> Result<(Programs, Upgrade), PortError> {
-        if what != Upgrade::Swapped {
+        let has_new_maps = what != Upgrade::Swapped;
+        if has_new_maps {
             let ports = self.ports_by_hook()?;
             let mut plans = plans.clone();
             plans.retain(|ifindex, _| ports.iter().any(|ports| ports.contains(ifindex)));
             programs.set_plans(&plans)?;
-            // no flow asks for ECN while a port has the new programs at one hook only
-            let mut new = plans.keys();
-            new.try_for_each(|&ifindex| programs.reset_hooks(ifindex, |_| false))?;
         }
-        Law::tell_outside(&programs.laws());
-        let version = self.pin_version(&programs)?;
-        self.swap_all(&programs)?;
-        if what != Upgrade::Swapped {
-            let mut new = programs.port_states()?.into_keys();
-            new.try_for_each(|ifindex| self.begin_hooks(&programs, ifindex))?;
-        }
-        self.keep_version(Some(&version))?;
+        self.put_in_force(&programs, has_new_maps, None)?;
         Ok((programs, what))
+    }
+
+    /// Pins programs that have their plans, and gives them to every port in place of the version before.
+    /// `carry`: takes flows along.
+    fn put_in_force(
+        &self,
+        programs: &Programs,
+        has_new_maps: bool,
+        mut carry: Option<Carry<'_>>,
+    ) -> Result<Option<Carried>, PortError> {
+        Law::tell_outside(&programs.laws());
+        if let Some(carry) = &mut carry {
+            carry.copy()?;
+        }
+        let ports: Vec<u32> = match has_new_maps {
+            true => programs.port_states()?.into_keys().collect(),
+            false => Vec::new(),
+        };
+        // no flow asks for ECN while a port has the new programs at one hook only
+        let mut each = ports.iter();
+        each.try_for_each(|&ifindex| programs.reset_hooks(ifindex, |_| false))?;
+        let version = self.pin_version(programs)?;
+        if let Some(carry) = &mut carry {
+            carry.copy()?;
+        }
+        self.swap_all(programs)?;
+        let carried = carry.map(Carry::finish).transpose()?;
+        let mut each = ports.into_iter();
+        each.try_for_each(|ifindex| self.begin_hooks(programs, ifindex))?;
+        self.keep_version(Some(&version))?;
+        Ok(carried)
     }
 
     /// Replaces the programs of an older version by these at every port.
