@@ -140,12 +140,7 @@ fn live_flows_and_plans_go_over_to_maps_of_the_same_structs_to_the_byte() {
     let Some(host) = Host::new() else {
         return;
     };
-    ip("link add one type veth peer name two");
-    host.attach(&["one", "two"], AttachVia::Auto);
-    let (one, two) = (
-        interface_index("one").unwrap(),
-        interface_index("two").unwrap(),
-    );
+    let [one, two] = host.attach_pair(AttachVia::Auto);
     let coupled = PortPlan {
         coupling: Some(PortCoupling {
             priorities: vec![(7, 9)],

@@ -39,12 +39,7 @@ fn live_a_clsact_port_without_a_plan_stays_attached_if_its_maps_cant_be_read() {
     let Some(host) = Host::new() else {
         return;
     };
-    ip("link add one type veth peer name two");
-    host.attach(&["one", "two"], AttachVia::Clsact);
-    let (one, two) = (
-        interface_index("one").unwrap(),
-        interface_index("two").unwrap(),
-    );
+    let [one, two] = host.attach_pair(AttachVia::Clsact);
     host.relay();
     host.remove_map("couplings");
     let turn = host.store.lock().unwrap();

@@ -117,12 +117,7 @@ fn live_programs_whose_maps_cant_be_read_are_replaced_and_ports_stay_attached() 
     let Some(host) = Host::new() else {
         return;
     };
-    ip("link add one type veth peer name two");
-    host.attach(&["one", "two"], AttachVia::Auto);
-    let (one, two) = (
-        interface_index("one").unwrap(),
-        interface_index("two").unwrap(),
-    );
+    let [one, two] = host.attach_pair(AttachVia::Auto);
     assert_eq!(pass(&host.open(), one, &syn()), Reason::TRANSLATED);
     host.relay();
     let refused = host.store.open().unwrap_err().to_string();
@@ -167,12 +162,7 @@ fn live_an_attach_or_upgrade_completes_what_a_kill_interrupted() {
     let Some(host) = Host::new() else {
         return;
     };
-    ip("link add one type veth peer name two");
-    host.attach(&["one", "two"], AttachVia::Auto);
-    let (one, two) = (
-        interface_index("one").unwrap(),
-        interface_index("two").unwrap(),
-    );
+    let [one, two] = host.attach_pair(AttachVia::Auto);
     let whole = host.versions();
     // Killed before the second link was pinned, and with a version half pinned.
     fs::remove_file(host.folder.join(format!("port-{two}-to_guest"))).unwrap();
@@ -223,12 +213,7 @@ fn live_a_reused_interface_index_is_no_port_until_it_is_attached() {
     let Some(host) = Host::new() else {
         return;
     };
-    ip("link add one type veth peer name two");
-    host.attach(&["one", "two"], AttachVia::Auto);
-    let (one, two) = (
-        interface_index("one").unwrap(),
-        interface_index("two").unwrap(),
-    );
+    let [one, two] = host.attach_pair(AttachVia::Auto);
     let programs = host.open();
     assert_eq!(pass(&programs, one, &syn()), Reason::TRANSLATED);
     ip("link del one");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use nix::sched::CloneFlags;
-use uc_port::{AttachVia, Programs, Store};
+use uc_port::{AttachVia, Programs, Store, interface_index};
 
 use super::policy;
 
@@ -43,6 +43,14 @@ impl Host {
         self.store
             .attach_all(&names, &policy().into(), via, 64)
             .unwrap();
+    }
+
+    /// Creates a pair of interfaces, `one` and `two`, and attaches both; returns their indices.
+    pub fn attach_pair(&self, via: AttachVia) -> [u32; 2] {
+        ip("link add one type veth peer name two");
+        let names = ["one", "two"];
+        self.attach(&names, via);
+        names.map(|name| interface_index(name).unwrap())
     }
 
     pub fn attached(&self) -> Vec<u32> {
