@@ -89,16 +89,7 @@ impl Handover {
             0 => format!("{port}: {told}"),
             _ => format!("{port}: {told}, {} not:", left.len()),
         };
-        let lines = left.iter().map(|flow| {
-            let vlan = match flow.vlan {
-                0 => String::new(),
-                vlan => format!(".{vlan}"),
-            };
-            let LeftFlow {
-                guest, remote, why, ..
-            } = flow;
-            format!("  {port}{vlan} {guest} {remote}: {why}")
-        });
+        let lines = left.iter().map(|flow| format!("  {}", flow.at(port)));
         for line in std::iter::once(first).chain(lines) {
             match is_taken {
                 true => errln!("{line}"),

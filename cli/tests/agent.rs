@@ -9,6 +9,7 @@ mod live_agent;
 mod live_agent_dupack;
 mod live_agent_faults;
 mod live_agent_fleet;
+mod live_agent_handover;
 mod live_agent_hold;
 mod live_agent_killed;
 mod live_agent_service;

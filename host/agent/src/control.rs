@@ -9,6 +9,8 @@
 //! | `POST /release` `{"ports": ["vnet3"]}` | gives these ports back to the agent |
 //! | `POST /confirm` `{"policy": "CHECKSUM"}` | puts a policy into force that waits for it |
 //! | `POST /reload` | reads the policy again, like SIGHUP |
+//! | `GET /handover/PORT` | the flows of the port, as `uc handover --out` writes them |
+//! | `POST /handover/PORT` with those | has the port go on with them, as `uc handover --in` does |
 //!
 //! `{"all": true}` means all ports. `/hold` is the former name of `/withdraw`. A change is answered when it has been
 //! made.
@@ -37,9 +39,10 @@ const SILENCE_MOST: Duration = Duration::from_secs(180);
 /// Maximum length of a request's list of ports.
 const BODY_MAX_BYTES: usize = 1 << 20;
 
-type Refused = (StatusCode, Json<Refusal>);
+pub(crate) type Refused = (StatusCode, Json<Refusal>);
 
-/// Returns the router for the socket's requests. Any further request must be as harmless as these.
+/// Returns the router for the socket's requests but those of `handover.rs`. Any further request must be as
+/// harmless as these.
 pub fn router(shared: Shared) -> Router {
     Router::new()
         .route("/alive", get(alive))

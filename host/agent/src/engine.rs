@@ -1,6 +1,6 @@
 //! The agent's only decider: receives events about interfaces, policies and requests, compares the
 //! desired with the actual state, and acts. It runs on a thread of its own and may block; no other
-//! part of the agent touches ports in the kernel.
+//! part of the agent attaches or detaches ports.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -37,6 +37,7 @@ mod faults;
 mod file;
 pub mod guest_names;
 mod guests;
+mod handover;
 mod links;
 mod log;
 mod memory;

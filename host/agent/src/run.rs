@@ -20,6 +20,7 @@ use crate::etcd::{self, Heard};
 use crate::event::Event;
 use crate::file::Folder;
 use crate::guests::Places;
+use crate::handover;
 use crate::links::{self, News};
 use crate::log;
 use crate::metrics;
@@ -104,7 +105,8 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
         .name("agent-io".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                let router = control::router(shared.clone());
+                let key_file = own.watch.map(|watch| watch.key_file);
+                let router = control::router(shared.clone()).merge(handover::router(key_file));
                 tokio::spawn(async move { axum::serve(listener, router).await });
                 if let Some(address) = own.metrics {
                     tokio::spawn(serve_metrics(address, shared.clone()));

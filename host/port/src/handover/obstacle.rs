@@ -17,6 +17,20 @@ pub struct LeftFlow {
     pub why: Obstacle,
 }
 
+impl LeftFlow {
+    /// Returns the flow's name at a port, and why it was left.
+    pub fn at(&self, port: &str) -> String {
+        let vlan = match self.vlan {
+            0 => String::new(),
+            vlan => format!(".{vlan}"),
+        };
+        let LeftFlow {
+            guest, remote, why, ..
+        } = self;
+        format!("{port}{vlan} {guest} {remote}: {why}")
+    }
+}
+
 /// Why a flow can't be handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
