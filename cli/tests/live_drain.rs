@@ -14,20 +14,17 @@ use crate::common::sandbox::Sandbox;
 use crate::common::uc::success;
 
 const ROUNDS: usize = 10;
-/// Flows of a round that the guest opens, and as many that the server opens.
-const FLOWS: usize = 4;
-const MANNER: Manner = Manner {
-    flows: FLOWS,
-    answer: 1,
-    pause: Duration::from_millis(2),
-};
-/// How long each part of a round lasts.
+/// Flows of a round, unless `UC_FLOWS` is given: the guest opens one half, and the server the other.
+const FLOWS: usize = 8;
+/// Shortest duration of each part of a round.
 const PART: Duration = Duration::from_millis(300);
 /// How long after the last flow's end the programs may stay.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
+
 struct Site {
     net: Routed,
     sandbox: Sandbox,
+    flows: usize,
 }
 
 impl Site {
@@ -39,8 +36,26 @@ impl Site {
              {LONGER} counter ip ecn set ce comment \"marks\"; \
              ip saddr 10.1.0.2 ip ecn ect0 counter comment \"ect\"; }}; }}"
         ));
-        let sandbox = Sandbox::with_run();
-        Some(Self { net, sandbox })
+        let given = std::env::var("UC_FLOWS").ok();
+        Some(Self {
+            net,
+            sandbox: Sandbox::with_run(),
+            flows: given.map_or(FLOWS, |given| given.parse().expect("a number")),
+        })
+    }
+
+    /// Returns how flows talk: all together send as many messages as a few would.
+    fn manner(&self) -> Manner {
+        Manner {
+            flows: self.flows / 2,
+            answer: 1,
+            pause: Duration::from_micros(250) * self.flows as u32,
+        }
+    }
+
+    /// Waits until each flow has had some marks.
+    fn pass_a_part(&self) {
+        thread::sleep(PART.max(15 * self.manner().pause));
     }
 
     fn uc(&self, arguments: &[&str]) -> String {
@@ -55,8 +70,8 @@ impl Site {
     /// and what `uc detach` has printed.
     fn detach_under_marks(&self, via: &str, arguments: &[&str]) -> (Talk, String) {
         self.uc(&["attach", "port0", "--via", via]);
-        let flows = Talk::open(&self.net, MANNER);
-        thread::sleep(PART);
+        let flows = Talk::open(&self.net, self.manner());
+        self.pass_a_part();
         let told = self.uc(arguments);
         flows.turn();
         (flows, told)
@@ -65,11 +80,11 @@ impl Site {
     /// Checks that the port drains, and that the guest's packets are ECT no more.
     fn assert_drains(&self) {
         let ect = self.net.counted("ect");
-        thread::sleep(PART);
+        self.pass_a_part();
         assert_eq!(self.net.counted("ect"), ect, "the guest's packets are ECT");
         let seen = self.json("status");
         let port = &seen["ports"][0];
-        assert_eq!(port["draining"], 2 * FLOWS, "{seen}");
+        assert_eq!(port["draining"], self.flows, "{seen}");
         assert_eq!(port["rules_in_force"], 0, "{seen}");
         assert_eq!(seen["in_force"], true, "{seen}");
     }
@@ -94,7 +109,8 @@ fn live_each_mark_is_answered_until_the_last_flow_of_a_port_that_drains_has_ende
             let via = ["tcx", "clsact"][round % 2];
             let marks = site.net.counted("marks");
             let (flows, told) = site.detach_under_marks(via, &["detach", "port0"]);
-            assert!(told.starts_with("port0: drains: 8 flows"), "{told}");
+            let drains = format!("port0: drains: {} flows", site.flows);
+            assert!(told.starts_with(&drains), "{told}");
             site.assert_drains();
             let counts: Counts = flows.end().into_iter().sum();
             let gone = site.wait_until_clean();
@@ -120,7 +136,7 @@ fn live_a_port_that_is_attached_again_while_it_drains_translates_its_flows() {
             site.net.counted("ect"),
             packets(&site.json("flows"), "coarse_window"),
         );
-        thread::sleep(PART);
+        site.pass_a_part();
         assert!(
             site.net.counted("ect") > ect,
             "the guest's packets are ECT again"
@@ -143,11 +159,9 @@ fn live_marks_are_unanswered_after_a_port_goes_at_once() {
     in_peace(|| {
         let (flows, told) = site.detach_under_marks("auto", &["detach", "--all", "--now"]);
         assert!(site.sandbox.is_clean(), "{:?}", site.sandbox.pins());
-        assert!(
-            told.contains("the peers of 8 flows may go on sending ECT"),
-            "{told}"
-        );
-        thread::sleep(PART);
+        let left = format!("the peers of {} flows may go on sending ECT", site.flows);
+        assert!(told.contains(&left), "{told}");
+        site.pass_a_part();
         let counts: Counts = flows.end().into_iter().sum();
         println!("at once: {counts:?}");
         assert!(counts.marked_after > 10, "{counts:?}");
