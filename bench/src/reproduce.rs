@@ -4,6 +4,7 @@ mod answer;
 mod compare;
 pub mod docs;
 mod rows;
+mod seeds;
 mod sitting;
 mod theorems;
 
@@ -20,6 +21,7 @@ use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Sitting, Values};
 use uc_program::cancel_on_signal;
 
 use self::answer::Answer;
+use self::seeds::Rows;
 use crate::arms;
 use crate::batch::Batch;
 use crate::records::{self, Kept};
@@ -59,6 +61,10 @@ pub struct Reproduce {
     /// Write the new values into the records of `results/`
     #[arg(long)]
     accept: bool,
+    /// Judge the simulated records again by runs with other seeds, from this one on. Prints each row whose
+    /// verdict changes; exit status 1 if a row that holds fails, or if more than 1 % of the rows change
+    #[arg(long, value_name = "N", conflicts_with_all = ["accept", "docs", "set"])]
+    seed: Option<u64>,
     /// Change one key of the experiment, and store the variant as a record of its own, named by
     /// --as; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "name")]
@@ -85,6 +91,9 @@ impl Reproduce {
         if self.docs {
             return documents(root, self.accept);
         }
+        if let Some(seed) = self.seed {
+            return self.judge_again(root, seed);
+        }
         let arm = Arm::from(self.on);
         let kept = self.kept(root, arm)?;
         let cancel = cancel_on_signal()?;
@@ -106,8 +115,7 @@ impl Reproduce {
             let answer = theorems::answer(root, &part, self.accept, self.jobs(arm), &cancel)?;
             print(part.name.to_owned(), answer);
         }
-        let limit = self.minutes.map(|n| Duration::from_secs(60 * n));
-        let until = limit.map(|limit| Instant::now() + limit);
+        let until = self.until();
         for kept in kept {
             let answer = self.answer(&kept, &cancel, until)?;
             print(format!("{} {arm}", kept.id), answer);
@@ -142,6 +150,51 @@ impl Reproduce {
         }
     }
 
+    /// Judges the records by runs from this seed on, and prints a line for each and for each changed row.
+    fn judge_again(&self, root: &Path, seed: u64) -> Result<bool> {
+        let arm = Arm::from(self.on);
+        if arm != Arm::Sim {
+            bail!("--seed: runs on {arm} always have new seeds; leave it out");
+        }
+        if let Some(id) = self.id.iter().find(|id| !theorems::parts(id).is_empty()) {
+            bail!("--seed: {id} is no record of an experiment");
+        }
+        let (cancel, until) = (cancel_on_signal()?, self.until());
+        let mut rows = Rows::default();
+        for kept in self.kept(root, arm)? {
+            let batch = self.batch(&kept, seed, &cancel, until);
+            batch.check(&kept.points)?;
+            let lines = rows.judge(&kept, &batch)?;
+            outln!("{} {arm}: {}", kept.id, lines.join("\n"));
+        }
+        outln!("{}", rows.summary());
+        Ok(rows.stand())
+    }
+
+    fn until(&self) -> Option<Instant> {
+        let limit = self.minutes.map(|n| Duration::from_secs(60 * n));
+        limit.map(|limit| Instant::now() + limit)
+    }
+
+    fn batch(
+        &self,
+        kept: &Kept,
+        seed: u64,
+        cancel: &Arc<AtomicBool>,
+        until: Option<Instant>,
+    ) -> Batch {
+        let arm = kept.head.arm;
+        Batch {
+            arm,
+            repeat: kept.experiment.repeats(arm),
+            jobs: self.jobs(arm),
+            seed,
+            cancel: Arc::clone(cancel),
+            until,
+            traces: Traces::default(),
+        }
+    }
+
     fn answer(
         &self,
         kept: &Kept,
@@ -149,16 +202,7 @@ impl Reproduce {
         until: Option<Instant>,
     ) -> Result<Answer> {
         let arm = kept.head.arm;
-        let repeat = kept.experiment.repeats(arm);
-        let batch = |seed| Batch {
-            arm,
-            repeat,
-            jobs: self.jobs(arm),
-            seed,
-            cancel: Arc::clone(cancel),
-            until,
-            traces: Traces::default(),
-        };
+        let batch = |seed| self.batch(kept, seed, cancel, until);
         batch(kept.head.seed).check(&kept.points)?;
         match (arm, self.accept) {
             (Arm::Sim, accept) => simulated(kept, &batch(kept.head.seed), accept),

@@ -7,6 +7,7 @@ mod figures;
 mod packetdrill;
 mod records;
 mod reproduce;
+mod seeds;
 mod shards;
 mod sim_run;
 mod verify;

@@ -18,14 +18,17 @@ use uc_words::fnv::fnv1a;
 
 use crate::common::UC_BENCH;
 
-const SEED: &str = "UC_SEED";
+/// The environment variable whose seed draws experiments.
+pub const SEED: &str = "UC_SEED";
 const ALL: &str = "UC_FIGURES";
 
-fn root() -> PathBuf {
+/// Returns the root of the repository.
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn ids() -> Vec<String> {
+/// Returns the names of all simulated records.
+pub fn ids() -> Vec<String> {
     records::ids(&root(), Arm::Sim).unwrap()
 }
 
@@ -62,7 +65,7 @@ fn differences(ids: &[String]) -> Vec<String> {
 }
 
 /// Returns the seed that draws experiments, a new one unless the environment has one.
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     match std::env::var(SEED) {
         Ok(text) => text.parse().expect("UC_SEED is a decimal number"),

@@ -144,6 +144,37 @@ fn a_changed_value_is_named_with_its_row_and_repetition() {
 }
 
 #[test]
+fn a_verdict_that_only_the_kept_values_give_does_not_stand_with_other_seeds() {
+    let repository = Repository::new();
+    repository.reproduce(&["t/small", "--accept"]);
+    let again = ["t/small", "--seed", "5001"];
+    let stands = repository.reproduce(&again);
+    assert_eq!(stands.status, Some(0), "{stands:?}");
+    assert!(stands.stdout.contains("0 of 2 rows change"), "{stands:?}");
+    // A bar that the values of the record keep, and no run does.
+    repository.write(&EXPERIMENT.replace("at_least = 0.5", "at_most = 0.5"));
+    let path = repository.record("t/small");
+    let text = fs::read_to_string(&path).unwrap();
+    let last = text.rfind("\"values\":").unwrap();
+    let planted = format!("{}\"values\":[0.4,0.41,0.42]}}}}\n", &text[..last]);
+    fs::write(&path, planted).unwrap();
+    let falls = repository.reproduce(&again);
+    assert_eq!(falls.status, Some(1), "{falls:?}");
+    assert!(
+        falls
+            .stdout
+            .contains("  use of the link, delay 5ms: holds, now fails: 0.9"),
+        "{falls:?}"
+    );
+    assert!(
+        falls
+            .stdout
+            .ends_with("1 from holds to fails: the records do not stand\n"),
+        "{falls:?}"
+    );
+}
+
+#[test]
 fn a_record_of_another_file_is_stale_and_one_with_other_bars_is_not() {
     let repository = Repository::new();
     repository.reproduce(&["t/small", "--accept"]);

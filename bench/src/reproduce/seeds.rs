@@ -1,0 +1,120 @@
+//! Judges simulated records again, by runs with seeds that nobody chose.
+
+use anyhow::Result;
+use uc_experiment::{Evaluation, Outcome, Values, Verdict};
+
+use super::sitting;
+use crate::batch::Batch;
+use crate::records::Kept;
+
+/// In each set of this many rows, the last one incomplete, one row may change its verdict.
+const ONE_IN: usize = 100;
+
+/// How many rows were judged again, and what became of them.
+#[derive(Default)]
+pub(super) struct Rows {
+    judged: usize,
+    changed: usize,
+    refuted: usize,
+}
+
+impl Rows {
+    /// Simulates the record's experiment with the batch's seeds, by the file's rule for repetitions. Returns the
+    /// lines to print: a summary, and one for each row whose verdict is another one.
+    ///
+    /// # Errors
+    /// There is no record of the file as it is, or a run failed.
+    pub(super) fn judge(&mut self, kept: &Kept, batch: &Batch) -> Result<Vec<String>> {
+        let known = kept.evaluation()?;
+        let (_, fresh) = sitting::complete(kept, batch, Values::default(), |_| Ok(()))?;
+        let Some(fresh) = fresh else {
+            return Ok(vec!["not judged: the time was up".to_owned()]);
+        };
+        let changes = changes(&known, &fresh);
+        self.judged += fresh.verdicts.len();
+        self.changed += changes.len();
+        let refuted = changes
+            .iter()
+            .filter(|(was, now)| *was == Some(Outcome::Holds) && now.outcome == Outcome::Fails);
+        self.refuted += refuted.count();
+        let all = fresh.verdicts.len();
+        let mut lines = vec![format!("{} of {all} rows change", changes.len())];
+        lines.extend(changes.iter().map(|(was, now)| line(*was, now)));
+        Ok(lines)
+    }
+
+    /// Returns whether the records stand: no row that holds fails with these seeds, and no more than the permitted
+    /// number has another verdict.
+    pub(super) fn stand(&self) -> bool {
+        self.refuted == 0 && self.changed <= self.judged.div_ceil(ONE_IN)
+    }
+
+    /// Describes the numbers in a sentence.
+    pub(super) fn summary(&self) -> String {
+        let Rows {
+            judged,
+            changed,
+            refuted,
+        } = self;
+        let verdict = if self.stand() {
+            "stand"
+        } else {
+            "do not stand"
+        };
+        format!(
+            "{changed} of {judged} rows change their verdict, {refuted} from holds to fails: the records {verdict}"
+        )
+    }
+}
+
+/// Returns the new verdicts that are not the record's, each with the record's.
+fn changes<'a>(known: &Evaluation, fresh: &'a Evaluation) -> Vec<(Option<Outcome>, &'a Verdict)> {
+    let was = |now: &Verdict| {
+        let mut known = known.verdicts.iter();
+        let same = known.find(|known| known.name == now.name && known.at == now.at);
+        same.map(|known| known.outcome)
+    };
+    let pairs = fresh.verdicts.iter().map(|now| (was(now), now));
+    pairs
+        .filter(|(was, now)| *was != Some(now.outcome))
+        .collect()
+}
+
+/// Describes a row whose verdict is another one.
+fn line(was: Option<Outcome>, now: &Verdict) -> String {
+    let at: String = now
+        .at
+        .iter()
+        .map(|(axis, label)| format!(", {axis} {label}"))
+        .collect();
+    let was = was.map_or_else(|| "not in the record".to_owned(), |was| was.to_string());
+    let ours = match (now.ours, now.interval) {
+        (Some(mean), Some([low, high])) => format!("{mean:.4} ({low:.4} to {high:.4})"),
+        (Some(mean), None) => format!("{mean:.4}"),
+        _ => now.why.clone().unwrap_or_default(),
+    };
+    format!(
+        "  {}{at}: {was}, now {}: {ours} in {} runs, bar {}",
+        now.name, now.outcome, now.n, now.expect
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rows;
+
+    #[test]
+    fn one_row_of_a_hundred_may_change_and_none_may_fail() {
+        let stand = |judged, changed, refuted| {
+            let rows = Rows {
+                judged,
+                changed,
+                refuted,
+            };
+            rows.stand()
+        };
+        assert!(stand(25, 1, 0) && stand(100, 1, 0) && stand(101, 2, 0));
+        assert!(!stand(25, 2, 0) && !stand(100, 2, 0) && !stand(200, 3, 0));
+        assert!(!stand(1000, 1, 1));
+    }
+}
