@@ -1,11 +1,12 @@
 //! The kept records and the documents that quote them, without a run: every experiment that can be
-//! simulated has a record of its file as it is, no expectation fails, and each quoted number is the record's.
+//! simulated has a record of its file as it is, no expectation fails, no bar hides that a
+//! paper's number is missed, and each quoted number is the record's.
 
 use std::path::{Path, PathBuf};
 
 use uc_bench::records::{self, Kept};
 use uc_bench::reproduce::docs;
-use uc_experiment::{Arm, Outcome};
+use uc_experiment::{Arm, Basis, Outcome};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -57,5 +58,40 @@ fn documents_say_what_the_records_say() {
         found.quotes >= 50,
         "only {} numbers are quoted",
         found.quotes
+    );
+}
+
+/// How far a result may be from the paper's number, as a share of that, and still hold by a bar that was
+/// chosen after runs.
+const NEAR: f64 = 0.25;
+
+#[test]
+fn no_bar_chosen_after_runs_hides_that_the_papers_number_is_missed() {
+    let mut missed = Vec::new();
+    for arm in Arm::ALL {
+        for id in records::kept_ids(&root(), arm).unwrap() {
+            let kept = Kept::open(&root(), &id, arm, &[]).unwrap();
+            // An incomplete record is shown as such.
+            let Ok(evaluation) = kept.evaluation() else {
+                continue;
+            };
+            for verdict in evaluation.with(Outcome::Holds) {
+                let (Some(paper), Some(ours)) = (verdict.paper, verdict.ours) else {
+                    continue;
+                };
+                let is_near = (ours - paper).abs() <= NEAR * paper.abs();
+                if verdict.basis == Some(Basis::AfterRuns) && !is_near {
+                    let (name, at) = (&verdict.name, &verdict.at);
+                    missed.push(format!(
+                        "{arm} {id}: {name} {at:?}: {ours}, the paper {paper}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        missed.is_empty(),
+        "give these the paper's number as their bar, and `differs` a reason:\n{}",
+        missed.join("\n")
     );
 }
