@@ -3,6 +3,7 @@
 mod common;
 
 mod compare;
+mod draw;
 mod figures;
 mod packetdrill;
 mod records;

@@ -5,32 +5,16 @@
 //! A test run makes about a tenth of the experiments, which a seed draws; `UC_FIGURES=all` makes all of them.
 
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::SystemTime;
 
-use uc_bench::records;
-use uc_experiment::Arm;
 use uc_live::command::{Outcome, outcome};
-use uc_words::fnv::fnv1a;
 
 use crate::common::UC_BENCH;
+use crate::draw::{SEED, ids, root, seed, tenth};
 
-/// The environment variable whose seed draws experiments.
-pub const SEED: &str = "UC_SEED";
 const ALL: &str = "UC_FIGURES";
-
-/// Returns the root of the repository.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Returns the names of all simulated records.
-pub fn ids() -> Vec<String> {
-    records::ids(&root(), Arm::Sim).unwrap()
-}
 
 fn reproduce(id: &str) -> Outcome {
     let mut command = Command::new(UC_BENCH);
@@ -64,49 +48,19 @@ fn differences(ids: &[String]) -> Vec<String> {
     })
 }
 
-/// Returns the seed that draws experiments, a new one unless the environment has one.
-pub fn seed() -> u64 {
-    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    match std::env::var(SEED) {
-        Ok(text) => text.parse().expect("UC_SEED is a decimal number"),
-        Err(_) => since.as_micros() as u64,
-    }
-}
-
-/// Returns whether a seed draws this experiment: about a tenth of them.
-fn is_drawn(id: &str, seed: u64) -> bool {
-    let hash = fnv1a(format!("{seed} {id}").as_bytes());
-    hash.count_ones().is_multiple_of(10)
-}
-
 #[test]
 fn every_drawn_simulated_record_is_reproduced() {
-    let mut ids = ids();
-    let repeat = if std::env::var_os(ALL).is_some() {
-        format!("{ALL}=all")
+    let (ids, repeat) = if std::env::var_os(ALL).is_some() {
+        (ids(), format!("{ALL}=all"))
     } else {
-        let (seed, all) = (seed(), ids.len());
-        ids.retain(|id| is_drawn(id, seed));
-        println!("{SEED}={seed} draws {} of {all} experiments", ids.len());
-        format!("{SEED}={seed}")
+        let seed = seed();
+        (tenth(seed), format!("{SEED}={seed}"))
     };
+    println!("{repeat}: {} experiments", ids.len());
     let found = differences(&ids);
     assert!(
         found.is_empty(),
         "repeat with: {repeat} cargo test -p uc-bench --test all figures::; to accept one: uc-bench reproduce ID --accept\n{}",
         found.concat()
     );
-}
-
-#[test]
-fn a_seed_draws_about_a_tenth_of_the_experiments_and_any_comes() {
-    let ids = ids();
-    let drawn = |seed| ids.iter().filter(|id| is_drawn(id, seed)).count();
-    let mean = (0..100).map(drawn).sum::<usize>() / 100;
-    let tenth = ids.len() / 10;
-    assert!(mean.abs_diff(tenth) <= tenth / 5, "{mean} of {}", ids.len());
-    let never = ids
-        .iter()
-        .find(|id| !(0..100).any(|seed| is_drawn(id, seed)));
-    assert_eq!(never, None);
 }
