@@ -146,9 +146,10 @@ impl Programs {
                 None => flows.push(flow),
             }
         })?;
+        let (realtime_ns, monotonic_ns) = clocks();
         let handover = Handover {
-            realtime_ns: realtime_ns(),
-            monotonic_ns: now_ns(),
+            realtime_ns,
+            monotonic_ns,
             flows,
             dropped: Vec::new(),
         };
@@ -167,7 +168,8 @@ impl Programs {
     ) -> Result<Vec<LeftFlow>, PortError> {
         let heir = self.heir(ifindex)?;
         let enter = Enter::load(self)?;
-        let ahead = handover.ahead(realtime_ns(), now_ns());
+        let (realtime_ns, monotonic_ns) = clocks();
+        let ahead = handover.ahead(realtime_ns, monotonic_ns);
         let mut left = Vec::new();
         for flow in &handover.flows {
             if let Some(why) = self.enter(&enter, &heir, flow.clone(), ahead)? {
@@ -280,10 +282,18 @@ impl Store {
     }
 }
 
-/// Returns the time in ns since 1970.
-fn realtime_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
+/// Returns the time in ns since 1970, and that of the monotonic clock. The system may stop this thread
+/// between the two, so the one of some readings counts during which the least time passed.
+fn clocks() -> (u64, u64) {
+    let read = |_| {
+        let began_ns = now_ns();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let took_ns = now_ns() - began_ns;
+        let realtime_ns = since.map_or(0, |since| since.as_nanos() as u64);
+        (took_ns, realtime_ns, began_ns + took_ns / 2)
+    };
+    let (_, realtime_ns, monotonic_ns) = (0..8).map(read).min().unwrap_or_default();
+    (realtime_ns, monotonic_ns)
 }
 
 #[cfg(test)]
