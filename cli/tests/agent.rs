@@ -15,6 +15,7 @@ mod live_agent_killed;
 mod live_agent_service;
 mod live_agent_split;
 mod live_agent_tune;
+mod live_agent_upgrade;
 mod live_confined;
 mod live_docs;
 mod live_package;

@@ -90,13 +90,24 @@ impl Installation {
 
     /// Starts an agent with these arguments and these additional environment variables.
     pub fn start_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Agent {
+        let mut command = self.agent(arguments);
+        command.envs(environment.iter().copied());
+        self.spawn(command)
+    }
+
+    /// Starts an agent of another build of `uc`.
+    pub fn start_build(&self, uc: &str) -> Agent {
+        let mut command = self.sandbox.command(&self.namespace, uc);
+        command.args(["agent", "--config"]).arg(self.config());
+        self.spawn(command)
+    }
+
+    fn spawn(&self, mut command: Command) -> Agent {
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(&self.log)
             .unwrap();
-        let mut command = self.agent(arguments);
-        command.envs(environment.iter().copied());
         let child = command.stderr(log).stdin(Stdio::null()).spawn().unwrap();
         Agent { child }
     }

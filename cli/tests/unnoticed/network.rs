@@ -59,6 +59,11 @@ impl Network {
 
     /// Starts the flows of one guest.
     pub fn transfers(&self, guest: usize) -> Vec<Transfer> {
+        self.paced_transfers(guest, FLOWS, PACE_BYTES_PER_S)
+    }
+
+    /// Starts so many flows of one guest, each at this rate.
+    pub fn paced_transfers(&self, guest: usize, flows: u16, bytes_per_s: u32) -> Vec<Transfer> {
         let address = |end: usize, port| SocketAddr::from(([10, 9, 0, end as u8 + 1], port));
         let start = |number| {
             let from = End {
@@ -67,11 +72,11 @@ impl Network {
             };
             let to = End {
                 namespace: &self.server,
-                address: address(2, 5_000 + FLOWS * guest as u16 + number),
+                address: address(2, 5_000 + flows * guest as u16 + number),
             };
-            Transfer::start_paced(from, to, PACE_BYTES_PER_S)
+            Transfer::start_paced(from, to, bytes_per_s)
         };
-        (0..FLOWS).map(start).collect()
+        (0..flows).map(start).collect()
     }
 }
 
