@@ -55,8 +55,9 @@ fn everything_inside_a_guest() {
     timed("all replaced", || ports::replace(&mut running));
     timed("flows handed over", ports::hand_over);
     timed("all upgraded", || ports::upgrade(&running));
-    timed("all detached", || ports::detach(&running));
+    timed("all drain", || ports::drain(&mut running));
     timed("all finished", || running.finish());
+    timed("all gone", || ports::be_gone(&site));
     guests::load();
     timed("the truth of a container", || guests::tell_the_truth(&site));
     guests::tune();

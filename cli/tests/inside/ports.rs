@@ -35,6 +35,9 @@ const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"port0\", \"port1\"
      [[rule]]\ntenant = \"corp\"\nlaw = \"coupled\"\n";
 /// A transfer without progress or marks for this long has failed; a multiple on a slow kernel.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long after the end of their last flow the programs of ports that drain may stay; a multiple on a slow
+/// kernel.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// Law of each tenant's flows under the policy.
 const LAWS: [&str; 5] = ["ecn", "dctcp", "delay", "coupled", "coupled"];
 
@@ -304,10 +307,40 @@ pub fn hand_over() {
     assert!(read.stdout.contains("0 flows taken over"), "{read:?}");
 }
 
-/// Detaches all ports; what belongs to another program must stay.
-pub fn detach(running: &Running<'_>) {
-    timed("detach", || success(uc(&["detach", "--all", "--now"])));
-    for port in running.site.ports() {
+/// Detaches all ports, which drain: marks on what the server sends to the first tenant are still answered.
+pub fn drain(running: &mut Running<'_>) {
+    let site = running.site;
+    let down = site.start_marked_down(running.transfers.len() as u16);
+    let marks = |more: u32| {
+        let (seen, started) = (down.info().delivered_ce, Instant::now());
+        while down.info().delivered_ce < seen + more {
+            let late = started.elapsed() > PATIENCE * patience();
+            assert!(!late, "{seen} marks, then {}", running.state(&down));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    marks(1);
+    let told = timed("detach", || success(uc(&["detach", "--all"])));
+    assert!(told.contains("port0: drains: "), "{told}");
+    marks(10);
+    let status = success(uc(&["status"]));
+    assert!(status.contains("drains: "), "{status}");
+    running.transfers.push(down);
+    // From now on the guests find the link's rate by losses.
+    site.speed_up();
+    running.go_on(3000);
+}
+
+/// Waits until the programs have gone by themselves; what belongs to another program must stay.
+pub fn be_gone(site: &Site) {
+    let started = Instant::now();
+    while Path::new(PINS).exists() {
+        let seen = || outcome(uc(&["status"]));
+        let late = started.elapsed() > GONE_WITHIN * patience();
+        assert!(!late, "{:?}", seen());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for port in site.ports() {
         let left = clsact(&port);
         if port == FOREIGN {
             assert!(left.starts_with("qdisc clsact"), "{port}: {left}");
@@ -316,8 +349,4 @@ pub fn detach(running: &Running<'_>) {
             assert_eq!(left, "", "{port}");
         }
     }
-    assert!(!Path::new(PINS).exists());
-    // From now on the guests find the link's rate by losses.
-    running.site.speed_up();
-    running.go_on(3000);
 }

@@ -114,6 +114,24 @@ impl Site {
         Transfer::start(end(tenant, 40_000 + number), end(to, SERVICE + number))
     }
 
+    /// Starts a transfer from the server, which asks for ECN, to the first tenant, which has none. What the
+    /// server sends is marked on its side of the link.
+    pub fn start_marked_down(&self, number: u16) -> Transfer {
+        for (end, ecn) in [(self.server(), "1"), (self.tenant(0), "0")] {
+            let ecn = ("net.ipv4.tcp_ecn", ecn.to_owned());
+            end.set_sysctls(&[ecn]).unwrap();
+        }
+        for words in [
+            "qdisc add dev eth0 root handle 1: tbf rate 4mbit burst 20kb limit 400kb",
+            "qdisc add dev eth0 parent 1: handle 2: fq ce_threshold 5ms",
+        ] {
+            let mut tc = self.server().command("tc");
+            tc.args(words.split(' '));
+            success(tc);
+        }
+        self.start_to(self.ends.len() - 1, 0, number)
+    }
+
     /// Raises the rate of the link to the server, for unmarked flows, and so that queued data
     /// arrives soon.
     pub fn speed_up(&self) {
