@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Path as Named, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -60,8 +61,13 @@ async fn send(State(key): State<Key>, Named(port): Named<String>) -> Result<Resp
 async fn receive(
     State(key): State<Key>,
     Named(port): Named<String>,
-    bytes: Bytes,
+    bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Json<TakenOver>, Refused> {
+    let bytes = bytes.map_err(|rejection| {
+        let why = rejection.body_text();
+        let error = format!("{why}; run `uc handover --in` for more than 128 MiB");
+        (rejection.status(), Json(Refusal { error }))
+    })?;
     apart(move || {
         let keys = keys(key.as_deref())?;
         let flows = Handover::read(&bytes, |bytes, tag| keys.have_signed(bytes, tag));
