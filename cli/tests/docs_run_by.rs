@@ -142,6 +142,11 @@ pub const RUN_BY: &[(&str, &str, &str)] = &[
         "fn a_variant_has_a_record_of_its_own_that_knows_its_overrides",
     ),
     (
+        "uc-bench reproduce --seed",
+        "bench/tests/reproduce.rs",
+        "fn a_verdict_that_only_the_kept_values_give_does_not_stand_with_other_seeds",
+    ),
+    (
         "uc-bench reproduce --docs",
         "bench/tests/reproduce.rs",
         "fn quoted_numbers_and_the_page_follow_the_records",
