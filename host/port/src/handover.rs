@@ -4,6 +4,7 @@
 //! its recorded events, and what a port knows of remote addresses. The new port gives it a rule, if
 //! one of its rules matches, and a group, at its next ACK.
 
+mod elsewhere;
 mod enter;
 mod file;
 pub(crate) mod obstacle;

@@ -148,16 +148,40 @@ impl Handover {
         &self.dropped
     }
 
+    /// Returns the description of this build's flows.
+    pub fn description() -> String {
+        let each = STRUCTS.iter().zip(own_shapes());
+        each.map(|(name, shape)| shape.describe(name)).collect()
+    }
+
     /// Returns the file. `sign` returns the tag of the bytes before it.
     ///
     /// # Errors
     /// [`HandoverError::TooMany`].
     pub fn write(&self, sign: impl FnOnce(&[u8]) -> u64) -> Result<Vec<u8>, HandoverError> {
+        self.write_as(&Self::description(), sign)
+    }
+
+    /// Returns the file as a host writes it whose flows have this description. For tests.
+    ///
+    /// # Errors
+    /// [`HandoverError::TooMany`]; [`HandoverError::Description`].
+    pub fn write_as(
+        &self,
+        described: &str,
+        sign: impl FnOnce(&[u8]) -> u64,
+    ) -> Result<Vec<u8>, HandoverError> {
         if self.len() > FLOWS_MAX {
             return Err(HandoverError::TooMany(self.len()));
         }
-        let described = described();
-        let rows_bytes = self.len() * ROW_BYTES;
+        let [flow, annex] = shapes(described).ok_or(HandoverError::Description)?;
+        let row_bytes = FLOW_AT + flow.bytes + annex.bytes;
+        let [own_flow, own_annex] = own_shapes();
+        let there = [
+            Conversion::new(own_flow, &flow),
+            Conversion::new(own_annex, &annex),
+        ];
+        let rows_bytes = self.len() * row_bytes;
         let all_bytes = HEAD_BYTES + described.len() + rows_bytes + TAG_BYTES;
         let mut bytes = Vec::with_capacity(all_bytes);
         bytes.extend(NAME);
@@ -167,10 +191,10 @@ impl Handover {
         for time_ns in [self.realtime_ns, self.monotonic_ns] {
             bytes.extend(time_ns.to_le_bytes());
         }
-        bytes.extend((ROW_BYTES as u32).to_le_bytes());
+        bytes.extend((row_bytes as u32).to_le_bytes());
         bytes.extend(described.as_bytes());
         for flow in &self.flows {
-            flow.write(&mut bytes);
+            flow.write(&mut bytes, &there);
         }
         let tag = sign(&bytes);
         bytes.extend(tag.to_le_bytes());
@@ -253,9 +277,7 @@ impl Layout {
     /// Reads the description of flows of this size; `None` if it is not one.
     fn read(described: &[u8], row_bytes: usize) -> Option<Layout> {
         let text = std::str::from_utf8(described).ok()?;
-        let lines: Vec<&str> = text.lines().collect();
-        let [flow, annex] = STRUCTS.map(|name| Shape::of_description(name, &lines));
-        let (flow, annex) = (flow?, annex?);
+        let [flow, annex] = shapes(text)?;
         let [own_flow, own_annex] = own_shapes();
         let annex_at = FLOW_AT + flow.bytes;
         (annex_at + annex.bytes == row_bytes).then(|| Layout {
@@ -267,7 +289,8 @@ impl Layout {
 }
 
 impl HandedFlow {
-    fn write(&self, bytes: &mut Vec<u8>) {
+    /// Adds the flow to a file in which its state and annex have other layouts.
+    fn write(&self, bytes: &mut Vec<u8>, there: &[Conversion; 2]) {
         for end in [self.guest, self.remote] {
             bytes.extend(end.port().to_le_bytes());
         }
@@ -276,8 +299,10 @@ impl HandedFlow {
         }
         bytes.extend(self.vlan.to_le_bytes());
         bytes.extend(self.dscps);
-        bytes.extend(self.state.flow.as_bytes());
-        bytes.extend(self.state.annex.as_bytes());
+        let state = [self.state.flow.as_bytes(), self.state.annex.as_bytes()];
+        for (conversion, own) in there.iter().zip(state) {
+            bytes.extend(conversion.convert(own).0);
+        }
     }
 
     /// Reads a flow from its bytes.
@@ -329,10 +354,11 @@ impl HandedFlow {
     }
 }
 
-/// Returns the description of this build's flows.
-fn described() -> String {
-    let each = STRUCTS.iter().zip(own_shapes());
-    each.map(|(name, shape)| shape.describe(name)).collect()
+/// Reads the shapes of [`STRUCTS`] from a description of flows; `None` if it is not one.
+fn shapes(described: &str) -> Option<[Shape; 2]> {
+    let lines: Vec<&str> = described.lines().collect();
+    let [flow, annex] = STRUCTS.map(|name| Shape::of_description(name, &lines));
+    Some([flow?, annex?])
 }
 
 /// Reads a number of up to eight bytes.

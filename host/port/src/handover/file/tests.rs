@@ -67,7 +67,7 @@ fn file(flows: u16) -> Vec<u8> {
 
 /// Returns where a file's flows begin.
 fn rows_at() -> usize {
-    HEAD_BYTES + described().len()
+    HEAD_BYTES + Handover::description().len()
 }
 
 fn read(bytes: &[u8]) -> Result<Handover, HandoverError> {
@@ -254,10 +254,10 @@ fn random_bytes_are_no_file() {
     });
 }
 
-/// Rewrites a file as a host writes it whose flows have a field more, in front of the others.
-fn with_a_field_more(bytes: &[u8], value: u32) -> Vec<u8> {
-    let old = described();
-    let (first, fields) = old.split_once('\n').unwrap();
+/// Returns the description of flows that have a field more, in front of the others.
+fn described_with_a_field_more() -> String {
+    let own = Handover::description();
+    let (first, fields) = own.split_once('\n').unwrap();
     let (flow, annex) = fields.split_once("uc_annex").unwrap();
     let moved = |line: &str| {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -266,29 +266,20 @@ fn with_a_field_more(bytes: &[u8], value: u32) -> Vec<u8> {
     };
     assert_eq!(first, format!("uc_flow {}", size_of::<FlowState>()));
     let flow: String = flow.lines().map(moved).collect();
-    let new = format!(
-        "uc_flow {}\nadded 0 4 unsigned\n{flow}uc_annex{annex}",
-        size_of::<FlowState>() + 4
-    );
-    let (rows_at, end) = (rows_at(), bytes.len() - TAG_BYTES);
-    let mut changed = bytes[..HEAD_BYTES].to_vec();
-    changed[12..16].copy_from_slice(&(new.len() as u32).to_le_bytes());
-    changed[36..40].copy_from_slice(&(ROW_BYTES as u32 + 4).to_le_bytes());
-    changed.extend(new.as_bytes());
-    for row in bytes[rows_at..end].chunks_exact(ROW_BYTES) {
-        changed.extend(&row[..FLOW_AT]);
-        changed.extend(value.to_le_bytes());
-        changed.extend(&row[FLOW_AT..]);
-    }
-    changed.extend([0; TAG_BYTES]);
-    signed_again(changed)
+    let bytes = size_of::<FlowState>() + 4;
+    format!("uc_flow {bytes}\nadded 0 4 unsigned\n{flow}uc_annex{annex}")
 }
 
 #[test]
 fn flows_of_another_layout_are_read_by_the_names_of_their_fields() {
     let before = handover((1..=20).map(flow));
-    let bytes = before.write(sign).unwrap();
-    let after = read(&with_a_field_more(&bytes, 7)).unwrap();
+    let described = described_with_a_field_more();
+    let mut bytes = before.write_as(&described, sign).unwrap();
+    let end = bytes.len() - TAG_BYTES;
+    for row in bytes[HEAD_BYTES + described.len()..end].chunks_exact_mut(ROW_BYTES + 4) {
+        row[FLOW_AT..FLOW_AT + 4].copy_from_slice(&7_u32.to_le_bytes());
+    }
+    let after = read(&signed_again(bytes)).unwrap();
     assert_eq!(after.flows, before.flows);
     assert_eq!(after.dropped(), ["added"]);
 }
