@@ -43,7 +43,7 @@ pub struct Verify {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
     /// Move the guest's flow in each case, one to four times, to a new port on a host with another
-    /// clock
+    /// clock, and another version's layout of flows
     #[arg(long, conflicts_with_all = ["replay", "lift", "table", "smallest"])]
     handover: bool,
     /// Print one JSON object on standard output instead of a table

@@ -7,6 +7,7 @@ use uc_tcp::Segment;
 use crate::coverage::{Coverage, Seen};
 use crate::element::{Element, Translator, Wire};
 use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy, undoing};
+use crate::layout::Fault;
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, Summary, World};
 
@@ -66,6 +67,8 @@ pub struct Comparison {
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     native: Recorder,
+    /// A fault in the layouts of other hosts' flows.
+    pub fault: Fault,
 }
 
 /// The record of the native run for comparison.
@@ -185,7 +188,8 @@ pub fn compare_hosts(
     let whole = World::new(plan, &f, Wire, native).run();
 
     let policy = rfc_policy(law, plan.initial_window_segments);
-    let translator = Translator::new(core, policy, strips_ecn).moving(&plan.handovers);
+    let translator =
+        Translator::new(core, policy, strips_ecn).moving(&plan.handovers, workspace.fault);
     let (outcome, events) = check(plan, hosts, translator, native, whole);
     Comparison {
         outcome,

@@ -64,8 +64,8 @@ pub fn draw_stopping(seed: u64, number: u64) -> Plan {
     plan
 }
 
-/// Draws a plan like [`draw_stopping`] in which the guest's flow moves up to four times. Half of the
-/// clocks wrap a 32-bit count of microseconds within 2.05 s.
+/// Draws a plan like [`draw_stopping`] in which the guest's flow moves up to four times, through layouts of other
+/// versions. Half of the clocks wrap a 32-bit count of microseconds within 2.05 s.
 pub fn draw_moving(seed: u64, number: u64) -> Plan {
     let mut plan = draw_stopping(seed, number);
     let mut stream = Stream::new(seed, &format!("moves of case {number}"));
@@ -76,7 +76,11 @@ pub fn draw_moving(seed: u64, number: u64) -> Plan {
             _ => (1 + random.below(8) as u32) * WRAP_UNITS - random.below(16_000) as u32,
         };
         let segment = random.below(2 * u64::from(plan.packets)) as u32;
-        plan.handovers.push(Handover { segment, clock });
+        plan.handovers.push(Handover {
+            segment,
+            clock,
+            layout: random.bits32(),
+        });
     }
     plan.handovers.sort_unstable();
     plan
@@ -250,8 +254,8 @@ mod tests {
     #[test]
     fn a_plan_repeats_and_equals_its_replay_file() {
         for number in 0..200 {
-            let plan = draw_stopping(7, number);
-            assert_eq!(plan, draw_stopping(7, number));
+            let plan = draw_moving(7, number);
+            assert_eq!(plan, draw_moving(7, number));
             let text = plan.to_toml();
             let read = Plan::parse(&text).expect("a drawn plan is valid");
             assert_eq!(read, plan, "seed 7, case {number}");

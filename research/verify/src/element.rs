@@ -6,6 +6,7 @@ use uc_net::Nanos;
 use uc_sim::Port;
 use uc_tcp::Segment;
 
+use crate::layout::{self, Fault};
 use crate::plan::Handover;
 
 /// An element that sees every segment of the connection, and may edit it.
@@ -60,6 +61,8 @@ pub struct Translator<'a> {
     segments: u32,
     /// Moves still to come.
     handovers: &'a [Handover],
+    /// A fault in the layouts that the flow goes through.
+    fault: Fault,
 }
 
 impl<'a> Translator<'a> {
@@ -82,13 +85,18 @@ impl<'a> Translator<'a> {
             clock: 0,
             segments: 0,
             handovers: &[],
+            fault: Fault::None,
         }
     }
 
-    /// Lets the flow move to other hosts.
+    /// Lets the flow move to other hosts, through layouts with this fault.
     #[must_use]
-    pub fn moving(self, handovers: &'a [Handover]) -> Translator<'a> {
-        Translator { handovers, ..self }
+    pub fn moving(self, handovers: &'a [Handover], fault: Fault) -> Translator<'a> {
+        Translator {
+            handovers,
+            fault,
+            ..self
+        }
     }
 
     /// Returns a time by the clock of the port's host.
@@ -100,7 +108,7 @@ impl<'a> Translator<'a> {
     fn arrive(&mut self, now: Nanos) -> Nanos {
         if let [next, later @ ..] = self.handovers
             && self.segments >= next.segment
-            && self.hand_over(now, next.clock)
+            && self.hand_over(now, next)
         {
             self.handovers = later;
         }
@@ -109,16 +117,22 @@ impl<'a> Translator<'a> {
     }
 
     /// Moves the flow to a new port. Returns false while it is not established.
-    fn hand_over(&mut self, now: Nanos, clock: u32) -> bool {
+    fn hand_over(&mut self, now: Nanos, next: &Handover) -> bool {
         let is_established = |flow: &&Flow| u32::from(flow.stage) == consts::TRANSLATING;
-        let Some(&(mut flow)) = self.port.flow().filter(is_established) else {
+        let Some(flow) = self.port.flow().filter(is_established) else {
             return false;
         };
-        flow.rebase(i64::from(clock) - i64::from(self.clock));
-        assert!(flow.is_sound(), "a flow that moves is not sound: {flow:?}");
-        self.clock = clock;
+        let layout = layout::draw(next.layout, self.fault);
+        let crossed = layout::cross(flow, &layout, self.here(now).0);
+        let units = i64::from(next.clock) - i64::from(self.clock);
+        self.clock = next.clock;
         self.port = Port::with_core(self.core, self.policy);
-        self.port.take_over(self.here(now), flow);
+        // what a host does not take over passes untranslated there
+        if let Some(mut flow) = crossed {
+            flow.rebase(units);
+            assert!(flow.is_sound(), "a flow that moves is not sound: {flow:?}");
+            self.port.take_over(self.here(now), flow);
+        }
         true
     }
 }

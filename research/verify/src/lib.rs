@@ -10,7 +10,7 @@
 //! The native sender is `uc-tcp`'s, which shares no code with `core/`.
 //!
 //! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`direction`] and [`world`]
-//! (how a case runs), [`element`] (T), [`law`] (f and g),
+//! (how a case runs), [`element`] (T), [`layout`] (of other hosts' flows), [`law`] (f and g),
 //! [`compare`], [`coverage`], [`campaign`], then [`shrink`] and [`trace`] for what happens when a case
 //! fails, [`lift`] for the assumptions, [`matrix`] for other guests, [`smallest`] with [`rounds`]
 //! for the smallest case in which a receive window cannot express f, and [`record`] for what is kept.
@@ -27,6 +27,7 @@ pub mod element;
 pub mod error;
 pub mod games;
 pub mod law;
+pub mod layout;
 pub mod lift;
 pub mod matrix;
 pub mod plan;

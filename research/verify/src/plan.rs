@@ -41,6 +41,9 @@ pub struct Handover {
     pub segment: u32,
     /// Time that the other host's clock shows when the case begins, in units of 128 µs.
     pub clock: u32,
+    /// Number of the layout that flows have where this one comes from; 0: this build's.
+    #[serde(default)]
+    pub layout: u32,
 }
 
 /// One direction of the network: a transmitter with a queue, a delay, and lists of affected packets

@@ -102,6 +102,10 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         for index in 0..self.best.stalls.len() {
             self.halve(|plan| &mut plan.stalls[index].pause_us);
         }
+        for index in 0..self.best.handovers.len() {
+            self.attempt(|plan| plan.handovers[index].clock = 0);
+            self.attempt(|plan| plan.handovers[index].layout = 0);
+        }
     }
 
     fn way(&mut self, way: impl Fn(&mut Plan) -> &mut Direction) {

@@ -8,6 +8,7 @@ use uc_tcp::{Segment, flags};
 
 use crate::element::{Element, Translator, Wire};
 use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy, undoing};
+use crate::layout::Fault;
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, World};
 
@@ -112,7 +113,7 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Line> {
 pub fn trace(plan: &Plan, law: Law, guest: Guest, core: Core) -> String {
     let strips_ecn = guest == Guest::EcnStripped;
     let policy = rfc_policy(law, plan.initial_window_segments);
-    let translator = Translator::new(core, policy, strips_ecn).moving(&plan.handovers);
+    let translator = Translator::new(core, policy, strips_ecn).moving(&plan.handovers, Fault::None);
     let native = follow(plan, &undoing(native_hosts(law)), Wire);
     let translated = follow(plan, &undoing(guest_hosts(law, strips_ecn)), translator);
     let common = native

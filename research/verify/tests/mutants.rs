@@ -1,11 +1,13 @@
 //! Sensitivity to faults in the core: copies of `core/` with one fault in each are compiled, put on
-//! the guest's port, and must all differ from f.
+//! the guest's port, and must all differ from f. So must flows that lose a field between two hosts.
 
 use std::sync::atomic::AtomicBool;
 
-use uc_core::Core;
 use uc_core::mutant::{Mutant, compile};
-use uc_verify::{Campaign, Guest, Law, Report};
+use uc_core::{COMPILED, Core};
+use uc_verify::draw::draw_moving;
+use uc_verify::layout::Fault;
+use uc_verify::{Campaign, Guest, Law, Outcome, Report, Workspace, compare};
 
 const SEED: u64 = 1;
 /// Number of cases after which a fault counts as missed.
@@ -232,4 +234,60 @@ fn a_copy_without_a_fault_is_exact() {
     let scratch = tempfile::tempdir().expect("a folder for a library");
     let report = verify(compile(scratch.path(), None), 200);
     assert_eq!((report.failure, report.exact), (None, 200), "seed {SEED}");
+}
+
+/// Fields by which f goes on after a move.
+const FIELDS: [&str; 25] = [
+    "snd_una",
+    "snd_nxt",
+    "timed_tick",
+    "sent_tick",
+    "srtt_us",
+    "reno.cwnd",
+    "reno.ssthresh",
+    "reno.acked",
+    "reno.recover",
+    "reno.reduced_seq",
+    "reno.prr.delivered",
+    "reno.prr.out",
+    "dctcp.alpha_q30",
+    "dctcp.acked_bytes",
+    "dctcp.marked_bytes",
+    "dctcp.window_end",
+    "bits",
+    "mss_bytes",
+    "peer_window",
+    "feedback",
+    "stage",
+    "ca",
+    "dup_acks",
+    "policy.law",
+    "policy.parameters",
+];
+/// Number of cases of each law after which a fault of a layout counts as missed.
+const MOVES_MAX: u64 = 200;
+
+/// Returns whether a case in which flows move through layouts with this fault differs from f.
+fn is_found(fault: Fault) -> bool {
+    let mut workspace = Workspace::default();
+    workspace.fault = fault;
+    let guest = Guest::NewReno;
+    Law::ALL.into_iter().any(|law| {
+        (0..MOVES_MAX).any(|number| {
+            let plan = draw_moving(SEED, number);
+            let outcome = compare(&plan, law, guest, COMPILED, &mut workspace).outcome;
+            matches!(outcome, Outcome::Differs { .. })
+        })
+    })
+}
+
+#[test]
+fn every_field_that_a_layout_loses_or_misplaces_is_found() {
+    assert!(!is_found(Fault::None));
+    for (at, name) in FIELDS.into_iter().enumerate() {
+        let other = FIELDS[(at + 1) % FIELDS.len()];
+        for fault in [Fault::Lost(name), Fault::Misplaced(name, other)] {
+            assert!(is_found(fault), "seed {SEED}, {MOVES_MAX} cases: {fault:?}");
+        }
+    }
 }
