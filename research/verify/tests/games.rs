@@ -5,8 +5,9 @@ use std::path::Path;
 
 use uc_core::{Law, consts};
 use uc_verify::games::corpus::{self, PROFILES};
+use uc_verify::games::game::Virtual;
 use uc_verify::games::table::table;
-use uc_verify::games::{Campaign, Guard, Plan, Timed, Trick, play};
+use uc_verify::games::{Campaign, Guard, Network, Plan, Timed, Trick, play, play_on};
 
 fn laws() -> impl Iterator<Item = Law> {
     Law::inside().filter(|&law| law != Law::PASS)
@@ -22,6 +23,21 @@ fn searching_adversary_gains_nothing_from_strict_ports_of_any_law() {
                 assert!(found.is_none(), "law {}, {name}: {found:?}", law.name());
             }
         }
+    }
+}
+
+#[test]
+fn honest_guest_that_moves_to_other_hosts_sends_as_one_that_stays() {
+    let moving = Plan {
+        tricks: vec![Timed::always(Trick::Move(1 << 20, 7), 1_000)],
+        ..Plan::honest()
+    };
+    for law in laws() {
+        let network = Network::draw(law, 1);
+        let mut ports = Virtual::new(&network, Guard::Strict);
+        let moves = play_on(&mut ports, &moving, &network, 1);
+        let stays = play(&Plan::honest(), &network, Guard::Strict, 1);
+        assert_eq!((moves, ports.moves), (stays, 16), "law {}", law.name());
     }
 }
 

@@ -44,11 +44,19 @@ fn live_guest_that_ignores_windows_gains_on_open_ports_and_nothing_on_strict_one
     let network = network_of(Law::ECN, 0);
     let honest = taps.play(&Plan::honest(), &network, Guard::Strict, 1);
     let free = taps.play(&flood(), &network, Guard::None, 1);
+    let mut moving = flood();
+    moving
+        .tricks
+        .push(Timed::always(Trick::Move(1 << 20, 7), 2_500));
+    let moved = taps.play(&moving, &network, Guard::Strict, 1);
+    assert!(taps.moves > 4, "{} moves", taps.moves);
     let held = taps.play(&flood(), &network, Guard::Strict, 1);
-    println!("honest {honest:?}, without a guard {free:?}, strict {held:?}");
+    println!("honest {honest:?}, without a guard {free:?}, strict {held:?}, moved {moved:?}");
     assert!(free.first > honest.first * 3 / 2, "{free:?} {honest:?}");
     // one game deviates by 13 % (judge.rs): twice that, for two of them
-    assert!(held.first < honest.first * 5 / 4, "{held:?} {honest:?}");
+    for held in [held, moved] {
+        assert!(held.first < honest.first * 5 / 4, "{held:?} {honest:?}");
+    }
 }
 
 #[test]

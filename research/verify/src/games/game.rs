@@ -43,12 +43,31 @@ pub trait Ports {
 
     /// Passes a segment to a guest; returns it as the guest gets it.
     fn pass_to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment>;
+
+    /// Hands a guest's flow over to a new port of a host whose clock shows `clock` units of 128 µs more than the
+    /// game's, through the layout of this number.
+    fn hand_over(&mut self, of: usize, clock: u32, layout: u32);
 }
 
 /// Native cores on the game's own clock.
-struct Virtual {
+#[derive(Clone, Debug)]
+pub struct Virtual {
     cores: Cores,
     now_ns: u64,
+    /// Flows that were handed over.
+    pub moves: u64,
+}
+
+impl Virtual {
+    /// Creates the ports of a network's guests with this guard.
+    #[must_use]
+    pub fn new(network: &Network, guard: Guard) -> Virtual {
+        Virtual {
+            cores: Cores::new(network.guests(), guard.on(network.policy), network.core),
+            now_ns: START_NS,
+            moves: 0,
+        }
+    }
 }
 
 impl Ports for Virtual {
@@ -63,17 +82,18 @@ impl Ports for Virtual {
     fn pass_to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment> {
         self.cores.to_guest(of, segment, self.now_ns)
     }
+
+    fn hand_over(&mut self, of: usize, clock: u32, layout: u32) {
+        let host = (clock, layout);
+        self.moves += u64::from(self.cores.hand_over(of, host, self.now_ns));
+    }
 }
 
 /// Plays one game with native cores; the first guest has the plan, its neighbours are honest. `seed`
 /// decides about start times and the order of events.
 #[must_use]
 pub fn play(plan: &Plan, network: &Network, guard: Guard, seed: u64) -> Goodput {
-    let mut ports = Virtual {
-        cores: Cores::new(network.guests(), guard.on(network.policy), network.core),
-        now_ns: START_NS,
-    };
-    play_on(&mut ports, plan, network, seed)
+    play_on(&mut Virtual::new(network, guard), plan, network, seed)
 }
 
 /// Plays one game with other ports; there is one for each of the network's guests.
@@ -189,5 +209,8 @@ impl<P: Ports> Table<'_, P> {
             }
             passed.is_some()
         });
+        if let Some((clock, layout)) = guests[of].take_move() {
+            ports.hand_over(of, clock, layout);
+        }
     }
 }

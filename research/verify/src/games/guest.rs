@@ -20,6 +20,8 @@ const PAYLOAD_MAX: u32 = 65_000;
 /// Tricks that a guest may play before it has sent data. More would take room on the link, for which a
 /// guest needs no trick: UDP does the same.
 const FREE_TRICKS: u32 = 32;
+/// Moves of a guest in a game of 2 s. A real one takes longer.
+const MOVES_MAX: u32 = 16;
 
 /// A guest with its plan.
 #[derive(Clone, Debug)]
@@ -31,6 +33,9 @@ pub struct Guest {
     /// Tricks that were played, and those of them that take room on the link.
     played: u32,
     useless: u32,
+    /// Moves that were played, and the one that is due: the other host's clock, and the layout there.
+    moves: u32,
+    due: Option<(u32, u32)>,
 }
 
 impl Guest {
@@ -43,12 +48,19 @@ impl Guest {
             since: Counts::default(),
             played: 0,
             useless: 0,
+            moves: 0,
+            due: None,
         }
     }
 
     /// Takes a segment from the port.
     pub fn hear(&mut self, segment: &Segment, tick: u64) {
         self.tcp.hear(segment, tick);
+    }
+
+    /// Returns the clock and the layout of the host that the guest has moved to since the last call, if it has.
+    pub fn take_move(&mut self) -> Option<(u32, u32)> {
+        self.due.take()
     }
 
     /// Sends what is due at this tick.
@@ -83,14 +95,17 @@ impl Guest {
     }
 
     /// Counts a trick. Returns whether the guest may play it: those that take room on the link as often
-    /// as an eighth of its segments, and all together as often as all of them.
+    /// as an eighth of its segments, all together as often as all of them, and [`MOVES_MAX`] moves.
     fn may_play(&mut self, trick: Trick) -> bool {
         let sent = self.tcp.end.wrapping_sub(self.tcp.iss) / MSS;
         let takes_room = trick.takes_volume();
+        let moves = matches!(trick, Trick::Move(..));
         let may = self.played < FREE_TRICKS + sent
-            && (!takes_room || self.useless < FREE_TRICKS + sent / 8);
+            && (!takes_room || self.useless < FREE_TRICKS + sent / 8)
+            && (!moves || self.moves < MOVES_MAX);
         self.played += u32::from(may);
         self.useless += u32::from(may && takes_room);
+        self.moves += u32::from(may && moves);
         may
     }
 
@@ -216,6 +231,7 @@ impl Guest {
                 };
                 send(plain(segment));
             }
+            Trick::Move(clock, layout) => self.due = Some((clock, layout)),
             _ => {}
         }
     }

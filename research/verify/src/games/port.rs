@@ -6,6 +6,7 @@ use uc_core::{Core, Policy, Reason, Segment, consts};
 
 use crate::games::behaviour::Frame;
 use crate::games::trick::Disguise;
+use crate::layout::{self, Fault};
 
 /// What the operator has set against guests that break the rules of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,8 @@ impl Guard {
 #[derive(Clone, Debug)]
 pub struct Cores {
     ports: Vec<Port>,
-    strict: bool,
+    policy: Policy,
+    core: Core,
 }
 
 #[derive(Clone, Debug)]
@@ -51,29 +53,64 @@ struct Port {
     member: Member,
     /// Frames by the code of their reason.
     counts: Vec<u64>,
+    /// What the clock of the port's host shows more than the game's, in units of 128 µs.
+    clock: u32,
+}
+
+impl Port {
+    fn new(policy: Policy, core: Core) -> Port {
+        Port {
+            slot: Slot::with_core(core, policy),
+            group: Group::open(&GroupPolicy::default(), 0),
+            tenant: Tenant::default(),
+            member: Member::default(),
+            counts: vec![0; Reason::all().count()],
+            clock: 0,
+        }
+    }
+
+    /// Returns a time by the clock of the port's host.
+    fn here(&self, now_ns: u64) -> u64 {
+        now_ns + u64::from(self.clock) * u64::from(consts::REBASE_NS)
+    }
 }
 
 impl Cores {
     /// Creates `count` ports with a policy and a core.
     #[must_use]
     pub fn new(count: usize, policy: Policy, core: Core) -> Cores {
-        let port = Port {
-            slot: Slot::with_core(core, policy),
-            group: Group::open(&GroupPolicy::default(), 0),
-            tenant: Tenant::default(),
-            member: Member::default(),
-            counts: vec![0; Reason::all().count()],
-        };
         Cores {
-            ports: vec![port; count],
-            strict: uc_core::is_strict(&policy),
+            ports: vec![Port::new(policy, core); count],
+            policy,
+            core,
         }
+    }
+
+    /// Hands the flow of a port over to a new port, of a host with this clock and through this layout. Returns
+    /// whether the new port has it.
+    pub fn hand_over(&mut self, of: usize, (clock, layout): (u32, u32), now_ns: u64) -> bool {
+        let old = &mut self.ports[of];
+        let layout = layout::draw(layout, Fault::None);
+        let flow = old.slot.flow();
+        let crossed = flow.and_then(|flow| layout::cross(flow, &layout, old.here(now_ns)));
+        let mut port = Port {
+            counts: std::mem::take(&mut old.counts),
+            clock,
+            ..Port::new(self.policy, self.core)
+        };
+        if let Some(mut flow) = crossed {
+            flow.rebase(i64::from(clock) - i64::from(old.clock));
+            port.slot.take_over(flow);
+        }
+        self.ports[of] = port;
+        crossed.is_some()
     }
 
     /// Passes a frame of a guest; returns the segment that leaves the port.
     pub fn from_guest(&mut self, of: usize, frame: &Frame, now_ns: u64) -> Option<Segment> {
         if let Some(reason) = unparsed(frame.disguise) {
-            let reason = if self.strict { reason.strict() } else { reason };
+            let is_strict = uc_core::is_strict(&self.policy);
+            let reason = if is_strict { reason.strict() } else { reason };
             self.ports[of].counts[reason.code() as usize] += 1;
             return (!reason.drops()).then_some(frame.segment);
         }
@@ -93,12 +130,14 @@ impl Cores {
     }
 
     fn pass(&mut self, of: usize, segment: &Segment, now_ns: u64) -> Option<Segment> {
+        let now_ns = self.ports[of].here(now_ns);
         let Port {
             slot,
             group,
             tenant,
             member,
             counts,
+            ..
         } = &mut self.ports[of];
         let (reason, edit) = slot.pass(segment, now_ns, &mut |report| {
             let Some(report) = report else {

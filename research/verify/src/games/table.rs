@@ -88,6 +88,10 @@ fn rows() -> Vec<(&'static str, Plan)> {
             with_overrun(Trick::Fin(0), 16),
         ),
         (
+            "… and moves to another host",
+            with_overrun(Trick::Move(1 << 20, 1), 256),
+        ),
+        (
             "… after SYNs that die behind its port",
             greets(Greeting::Decoys(4)),
         ),

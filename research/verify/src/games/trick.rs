@@ -83,6 +83,9 @@ pub enum Trick {
     Fin(u32),
     /// Sends an ACK without data, with these distances to its numbers and this window.
     Ack(u32, u32, u16),
+    /// Lets its host hand the flow over to another one, whose clock shows this many units of 128 µs more than the
+    /// game's; there flows have the layout of the second number.
+    Move(u32, u32),
 }
 
 /// A distance in sequence numbers: often small, sometimes any.
@@ -114,7 +117,7 @@ impl Greeting {
 
 impl Trick {
     /// The number of kinds of tricks.
-    pub const KINDS: u64 = 19;
+    pub const KINDS: u64 = 20;
 
     /// Draws a trick of any kind.
     pub fn draw(random: &mut Stream) -> Trick {
@@ -154,6 +157,7 @@ impl Trick {
             15 => Trick::Flood(1 + of_any_size(random, 9) as u16),
             16 => Trick::Gap(1 + random.below(3) as u8),
             17 => Trick::Stubborn,
+            18 => Trick::Move(of_any_size(random, 33) as u32, random.bits32()),
             _ => Trick::Ack(distance(random), distance(random), random.bits32() as u16),
         }
     }

@@ -10,6 +10,7 @@ use uc_core::{Segment, consts};
 use uc_port::{AttachVia, PortCoupling, PortPlan, Programs};
 use uc_verify::games::behaviour::Frame;
 use uc_verify::games::{Disguise, Goodput, Guard, Network, Plan, Ports, TICK_NS, TICKS, play_on};
+use uc_verify::layout::{self, Fault};
 
 use crate::kernel::frame::{ETHERNET, Oddity, PLAIN, Shape, frame, make_odd};
 use crate::kernel::host::{Host, ip};
@@ -81,6 +82,8 @@ pub struct Taps {
     late: u64,
     /// Games that were void.
     pub void: u32,
+    /// Flows that were handed over in the last game.
+    pub moves: usize,
 }
 
 impl Taps {
@@ -104,6 +107,7 @@ impl Taps {
             began_ns: 0,
             late: 0,
             void: 0,
+            moves: 0,
         })
     }
 
@@ -159,6 +163,7 @@ impl Taps {
         }
         self.games += 1;
         self.late = 0;
+        self.moves = 0;
         self.began_ns = now_ns();
     }
 
@@ -236,5 +241,20 @@ impl Ports for Taps {
 
     fn pass_to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment> {
         self.cross(of, segment, Disguise::None)
+    }
+
+    /// Enters the flow at its own port again, as if from a host with the other clock.
+    fn hand_over(&mut self, of: usize, clock: u32, layout: u32) {
+        let (programs, index) = (&self.programs, self.wires[of].guest.index());
+        let began_ns = now_ns();
+        let (mut flows, _) = programs.flows_to_send(index).unwrap();
+        flows.rebase(clock.into());
+        let flows = layout::carry(&flows, &layout::draw(layout, Fault::None)).unwrap();
+        programs.forget_flows(index).unwrap();
+        programs.reset_hooks(index, |_| true).unwrap();
+        let left = programs.receive_flows(index, &flows).unwrap();
+        self.moves += flows.len() - left.len();
+        // all wait for it, 5 ms
+        self.began_ns += now_ns() - began_ns;
     }
 }
