@@ -223,7 +223,7 @@ impl Ports {
                 unseen_ms = carried.unseen.as_secs_f64() * 1e3,
                 "ports have new programs and new maps, to which flows have gone over"
             ),
-            Upgrade::Replaced => tracing::warn!("ports have new programs and new maps"),
+            Upgrade::Replaced { .. } => tracing::warn!("ports have new programs and new maps"),
         }
         for loss in upgrade.losses() {
             tracing::warn!("{loss}");

@@ -17,9 +17,12 @@ pub enum Upgrade {
     Swapped,
     /// Every port has the new programs, and maps of a new layout, to which flows and plans have gone over.
     Carried(Carried),
-    /// Every port has the new programs and empty maps of a new layout, because the old maps can't be read:
-    /// flows under way pass untouched, and only the plans that were given are in force.
-    Replaced,
+    /// Every port has the new programs and empty maps of a new layout: flows under way pass untouched, and
+    /// only the plans that were given are in force.
+    Replaced {
+        /// Why the old maps can't be carried over, in words.
+        why: String,
+    },
 }
 
 impl Upgrade {
@@ -28,11 +31,9 @@ impl Upgrade {
         match self {
             Upgrade::Fresh | Upgrade::Current | Upgrade::Swapped => Vec::new(),
             Upgrade::Carried(carried) => carried.losses(),
-            Upgrade::Replaced => vec![
-                "the maps of the version before can't be read: flows under way pass untouched, and only \
-                 ports of the policy are translated"
-                    .to_owned(),
-            ],
+            Upgrade::Replaced { why } => vec![format!(
+                "{why}: flows under way pass untouched, and only ports of the policy are translated"
+            )],
         }
     }
 }

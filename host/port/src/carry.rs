@@ -45,7 +45,7 @@ pub(crate) struct Carry<'a> {
 }
 
 impl<'a> Carry<'a> {
-    /// Copies the plans of a version's ports. Returns `None` if its maps can't be read.
+    /// Copies the plans of a version's ports. Returns in words why this can't be done, if so.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -53,12 +53,14 @@ impl<'a> Carry<'a> {
         store: &Store,
         version: &Version,
         to: &'a Programs,
-    ) -> Result<Option<Carry<'a>>, PortError> {
+    ) -> Result<Result<Carry<'a>, String>, PortError> {
         let Some(former) = Former::open(store, version, to) else {
-            return Ok(None);
+            return Ok(Err("the maps of the version before can't be read".into()));
         };
-        if !former.copy_plans(to).unwrap_or(false) {
-            return Ok(None);
+        match former.copy_plans(to) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Err("plans of the version before do not fit this one".into())),
+            Err(error) => return Ok(Err(error.to_string())),
         }
         to.enter_ports(to.planned()?)?;
         let mut ports = BTreeMap::new();
@@ -66,7 +68,7 @@ impl<'a> Carry<'a> {
             let page = to.first_page(ifindex)?.unwrap_or_default();
             ports.insert(ifindex, (state.number, page.flows_max));
         }
-        Ok(Some(Carry {
+        Ok(Ok(Carry {
             former,
             to,
             enter: Enter::load(to)?,

@@ -80,8 +80,9 @@ impl Store {
         programs: Programs,
         plans: &BTreeMap<u32, PortPlan>,
     ) -> Result<(Programs, Upgrade), PortError> {
-        let Some(carry) = Carry::begin(self, old, &programs)? else {
-            return self.take_over(programs, plans, Upgrade::Replaced);
+        let carry = match Carry::begin(self, old, &programs)? {
+            Ok(carry) => carry,
+            Err(why) => return self.take_over(programs, plans, Upgrade::Replaced { why }),
         };
         let carried = self.put_in_force(&programs, true, Some(carry))?;
         Ok((programs, Upgrade::Carried(carried.unwrap_or_default())))
