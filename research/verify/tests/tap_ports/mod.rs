@@ -84,6 +84,8 @@ pub struct Taps {
     pub void: u32,
     /// Flows that were handed over in the last game.
     pub moves: usize,
+    /// Hosts that flows have come to in all games.
+    hosts: u32,
 }
 
 impl Taps {
@@ -108,6 +110,7 @@ impl Taps {
             late: 0,
             void: 0,
             moves: 0,
+            hosts: 0,
         })
     }
 
@@ -252,6 +255,13 @@ impl Ports for Taps {
         let flows = layout::carry(&flows, &layout::draw(layout, Fault::None)).unwrap();
         programs.forget_flows(index).unwrap();
         programs.reset_hooks(index, |_| true).unwrap();
+        // the other host has no group yet
+        let mut plan = programs.plan(index).unwrap().unwrap();
+        self.hosts += 1;
+        if let Some(coupling) = &mut plan.coupling {
+            coupling.group = self.hosts;
+        }
+        programs.set_plan(index, &plan).unwrap();
         let left = programs.receive_flows(index, &flows).unwrap();
         self.moves += flows.len() - left.len();
         // all wait for it, 5 ms
