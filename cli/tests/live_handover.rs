@@ -13,7 +13,7 @@ use uc_live::in_peace;
 
 use crate::common::by_hand::{assert_same_windows, packets, windows};
 use crate::common::marked::{Counts, LONGER, Manner, Talk, network};
-use crate::common::routed::{Routed, ip};
+use crate::common::routed::{Routed, connect, ip};
 use crate::common::sandbox::Sandbox;
 use crate::common::uc::{UC, outcome, refusal, success};
 
@@ -38,16 +38,7 @@ struct Site {
 impl Site {
     fn new() -> Option<Self> {
         let net = network()?;
-        let second = Namespace::new("the second host").unwrap();
-        let forwards = ("net.ipv4.ip_forward", "1".to_owned());
-        second.set_sysctls(&[forwards]).unwrap();
-        ip(&second, "link set lo up");
-        connect(&second, "up0", &net.server, "eth9");
-        for (end, name, host) in [(&second, "up0", 1), (&net.server, "eth9", 2)] {
-            ip(end, &format!("address add 10.3.0.{host}/24 dev {name}"));
-            ip(end, &format!("link set {name} up"));
-        }
-        ip(&second, "route add 10.2.0.0/24 via 10.3.0.2");
+        let second = net.second_host();
         // Marks the longer messages, and some of the guest's data.
         let marks = format!(
             "table ip t {{ chain c {{ type filter hook forward priority 0; {LONGER} ip ecn set ce; \
@@ -139,18 +130,6 @@ impl Site {
         let seen = self.flows(1).0;
         (flows.end(), seen)
     }
-}
-
-/// Makes a veth between two namespaces.
-fn connect(one: &Namespace, its: &str, other: &Namespace, name: &str) {
-    let path = other.path();
-    ip(
-        one,
-        &format!(
-            "link add {its} type veth peer name {name} netns {}",
-            path.display()
-        ),
-    );
 }
 
 #[test]

@@ -87,6 +87,7 @@ fn live_the_package_contains_program_unit_manual_and_completions() {
         "lib/systemd/system/undercurrent-couple.service",
         "lib/systemd/system/undercurrent-watch.service",
         "usr/share/undercurrent/virsh-migrate",
+        "usr/share/undercurrent/criu-handover",
         "usr/share/man/man1/uc.1.gz",
         "usr/share/man/man1/uc-check.1.gz",
         "usr/share/man/man1/uc-agent.1.gz",

@@ -2,7 +2,7 @@
 //! `uc handover` takes their flows along, by hand or by `packaging/virsh-migrate`. A control without it shows
 //! the harm.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::thread;
@@ -20,7 +20,7 @@ use crate::common::bench::wait_until;
 use crate::common::by_hand::{assert_same_windows, packets, windows};
 use crate::common::ends::listen;
 use crate::common::live_vm;
-use crate::common::marked::{Counts, GUEST_PORT, LONGER, Manner, SERVER_PORT, Talk, answer};
+use crate::common::marked::{Counts, GUEST_PORT, LONGER, Manner, SERVER_PORT, Talk, serve};
 use crate::common::routed::ip;
 use crate::common::sandbox::Sandbox;
 use crate::common::uc::{inside, success};
@@ -322,14 +322,5 @@ fn migrate_without_flows(site: &Site) {
 #[test]
 #[ignore = "is run in a guest by the tests of this file"]
 fn ends_inside_the_guest() {
-    let listener = TcpListener::bind(("0.0.0.0", GUEST_PORT)).unwrap();
-    let server = Ipv4Addr::from(SERVER);
-    let opened = (0..FLOWS).map(|_| TcpStream::connect((server, SERVER_PORT)).unwrap());
-    let opened: Vec<_> = opened.collect();
-    let accepted = (0..FLOWS).map(|_| listener.accept().unwrap().0);
-    thread::scope(|scope| {
-        for end in opened.into_iter().chain(accepted) {
-            scope.spawn(|| answer(end, MANNER.answer));
-        }
-    });
+    serve(SERVER.into(), MANNER);
 }

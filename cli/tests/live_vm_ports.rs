@@ -9,7 +9,7 @@ use crate::inside::{guests, ports, starts, timed};
 
 fn everything_in(series: &str) {
     if live_vm(&[series]) {
-        crate::inside::run_in(series, "live_vm_ports::everything_inside_a_guest");
+        crate::inside::run_in(series, "live_vm_ports::everything_inside_a_guest", &["tc"]);
     }
 }
 

@@ -6,6 +6,7 @@ mod common;
 mod inside;
 
 mod live_vm_couple;
+mod live_vm_criu;
 mod live_vm_machine;
 mod live_vm_migrate;
 mod live_vm_ports;

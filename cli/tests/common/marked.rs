@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::iter::Sum;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
@@ -241,6 +241,19 @@ pub fn answer(mut end: TcpStream, length: usize) {
         end.write_all(&PATTERN.chunk(at)[..length]).unwrap();
         at += length as u64;
     }
+}
+
+/// Opens the connections of a guest to the server and accepts as many, and answers on them.
+pub fn serve(server: IpAddr, manner: Manner) {
+    let listener = TcpListener::bind(("0.0.0.0", GUEST_PORT)).unwrap();
+    let opened = (0..manner.flows).map(|_| TcpStream::connect((server, SERVER_PORT)).unwrap());
+    let opened: Vec<_> = opened.collect();
+    let accepted = (0..manner.flows).map(|_| listener.accept().unwrap().0);
+    thread::scope(|scope| {
+        for end in opened.into_iter().chain(accepted) {
+            scope.spawn(|| answer(end, manner.answer));
+        }
+    });
 }
 
 fn configure(end: &TcpStream) {

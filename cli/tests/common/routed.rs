@@ -75,7 +75,7 @@ impl Routed {
             ("net.ipv6.conf.all.forwarding", "1".into()),
         ])
         .unwrap();
-        pair((&host, "port0"), (&guest, "eth0"));
+        connect(&host, "port0", &guest, "eth0");
         address(&host, "port0", 1, 1);
         address(&guest, "eth0", 1, 2);
         // Lost requests would delay the first packet. An IPv6 host sends none for packets from an address
@@ -89,7 +89,7 @@ impl Routed {
             let (up, eth) = (format!("up{number}"), format!("eth{number}"));
             let taps = match spec {
                 None => {
-                    pair((&host, &up), (&server, &eth));
+                    connect(&host, &up, &server, &eth);
                     None
                 }
                 Some(_) => Some([Tap::open(&host, &up), Tap::open(&server, &eth)]),
@@ -113,6 +113,21 @@ impl Routed {
             server,
             _lines: lines,
         }
+    }
+
+    /// Makes another host with a veth to the server, for the guest to move to.
+    pub fn second_host(&self) -> Namespace {
+        let second = Namespace::new("the second host").unwrap();
+        let forwards = ("net.ipv4.ip_forward", "1".to_owned());
+        second.set_sysctls(&[forwards]).unwrap();
+        ip(&second, "link set lo up");
+        connect(&second, "up0", &self.server, "eth9");
+        for (end, name, host) in [(&second, "up0", 1), (&self.server, "eth9", 2)] {
+            ip(end, &format!("address add 10.3.0.{host}/24 dev {name}"));
+            ip(end, &format!("link set {name} up"));
+        }
+        ip(&second, "route add 10.2.0.0/24 via 10.3.0.2");
+        second
     }
 
     /// Returns the guest's address.
@@ -187,22 +202,23 @@ pub fn total(asking: Command, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
+/// Makes a veth between two namespaces.
+pub fn connect(one: &Namespace, its: &str, other: &Namespace, name: &str) {
+    let path = other.path();
+    ip(
+        one,
+        &format!(
+            "link add {its} type veth peer name {name} netns {}",
+            path.display()
+        ),
+    );
+}
+
 /// Runs ip(8) in a namespace.
 pub fn ip(namespace: &Namespace, arguments: &str) -> String {
     let mut command = namespace.command("ip");
     command.args(arguments.split(' '));
     success(command)
-}
-
-fn pair(one: (&Namespace, &str), other: (&Namespace, &str)) {
-    let path = other.0.path();
-    let text = format!(
-        "link add {} type veth peer name {} netns {}",
-        one.1,
-        other.1,
-        path.display()
-    );
-    ip(one.0, &text);
 }
 
 fn address(namespace: &Namespace, interface: &str, subnet: u8, host: u8) {

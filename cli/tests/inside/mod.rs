@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use uc_lab::vm::image::place_of;
 use uc_lab::vm::series::slowdown;
-use uc_lab::vm::{Links, Template};
+use uc_lab::vm::{Links, Programs, Template};
 
 use crate::common::bench::release;
 use crate::common::uc::{UC, inside as programs};
@@ -22,13 +22,13 @@ const INSIDE: &str = "/bin/uc";
 /// Timeout for the whole run: more than it takes on emulated processors of a busy machine.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// Boots a kernel and runs the ignored test of this name in it. Panics with its output unless it
-/// succeeds and the kernel reported no fault.
-pub fn run_in(series: &str, test: &str) {
+/// Boots a kernel and runs the ignored test of this name in it, which may run these programs. Panics with its
+/// output unless it succeeds and the kernel reported no fault.
+pub fn run_in(series: &str, test: &str, others: &[&str]) {
     let started = Instant::now();
     let own = std::env::current_exe().unwrap();
-    let tc = uc_lab::need::program("tc").unwrap();
-    let programs = programs().with(&own).with(tc);
+    let others = others.iter().map(|name| uc_lab::need::find(name).unwrap());
+    let programs = others.fold(programs().with(&own), Programs::with);
     let template = Template::boot(series, &programs, false).unwrap();
     let mut machine = template.machine("a guest", Links::default()).unwrap();
     let (accel, boot) = (template.accel().name(), started.elapsed());

@@ -114,14 +114,14 @@ fn unreadable(path: &Path) -> impl Fn(io::Error) -> VmError {
     }
 }
 
-/// Returns the program without debug information, which is most of it, if the host has `strip`.
+/// Returns the program without debug information and symbols, which are most of it, if the host has `strip`.
 /// `strip` replaces its output file, so it gets a file of its own: a pipe would receive nothing,
 /// and a device's name would be replaced.
 fn stripped(path: &Path) -> Result<Vec<u8>, VmError> {
     let folder = tempfile::tempdir().map_err(resource("make a folder for a program"))?;
     let smaller = folder.path().join("stripped");
     let status = Command::new("strip")
-        .args(["--strip-debug", "-o"])
+        .args(["--strip-all", "-o"])
         .args([smaller.as_path(), path])
         .stdin(Stdio::null())
         .stdout(Stdio::null())

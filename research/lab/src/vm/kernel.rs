@@ -10,7 +10,7 @@ use crate::vm::series::is_checked;
 pub const DEFAULT_SERIES: &str = "6.1";
 
 /// Memory of a VM in MiB. The kernel takes 50 MiB. The archive takes its size twice while it is unpacked, and may take
-/// half of the memory unpacked: the test programs and `uc` are about 130 MB with their debug information. A program that
+/// half of the memory unpacked: the test programs, `uc`, CRIU and their libraries are about 90 MB. A program that
 /// reads its kernel's type information takes 30 MiB. Pages that are never touched cost nothing.
 const MEMORY_MIB: u32 = 384;
 /// Memory of a VM whose kernel has KASAN, in MiB: it stores a byte for each eight, and freed memory
