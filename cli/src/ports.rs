@@ -206,6 +206,8 @@ impl Detach {
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         if self.finish {
+            // a lock of who ran `uc detach`, for instance
+            uc_service::confine::close_others()?;
             // a terminal that is closed ends it no more
             let _leads_one_already = nix::unistd::setsid();
             store.watch_drain()?;

@@ -1,6 +1,7 @@
 //! A port is detached under marks: until the last flow with ECN has ended, each mark on its peer's data is
 //! answered; then the programs go by themselves. A control without the draining shows the harm.
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use crate::common::by_hand::packets;
 use crate::common::marked::{Counts, LONGER, Manner, Talk, network};
 use crate::common::routed::Routed;
 use crate::common::sandbox::Sandbox;
-use crate::common::uc::success;
+use crate::common::uc::{UC, success};
 
 const ROUNDS: usize = 10;
 /// Flows of a round, unless `UC_FLOWS` is given: the guest opens one half, and the server the other.
@@ -148,6 +149,29 @@ fn live_a_port_that_is_attached_again_while_it_drains_translates_its_flows() {
         assert_eq!(counts.unanswered, 0, "{counts:?}");
         site.uc(&["detach", "port0", "--wait"]);
         assert!(site.sandbox.is_clean(), "{:?}", site.sandbox.pins());
+    });
+}
+
+#[test]
+fn live_a_process_that_waits_for_a_drain_keeps_no_lock_of_its_caller() {
+    let Some(site) = Site::new() else {
+        return;
+    };
+    in_peace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        site.uc(&["attach", "port0"]);
+        let flows = Talk::open(&site.net, site.manner());
+        let script = "exec 9>$1; flock 9; exec $0 detach port0";
+        let mut shell = site.sandbox.command(&site.net.host, "sh");
+        shell.args(["-c", script, UC]).arg(&lock);
+        success(shell);
+        assert_eq!(site.json("status")["ports"][0]["draining"], site.flows);
+        let mut flock = Command::new("flock");
+        flock.arg("--nonblock").arg(&lock).arg("true");
+        success(flock);
+        flows.end();
+        site.wait_until_clean();
     });
 }
 

@@ -15,4 +15,4 @@ mod rights;
 
 pub use child::{Confined, parent};
 pub use message::{receive, send};
-pub use rights::{enter, gets_on};
+pub use rights::{close_others, enter, gets_on};

@@ -104,8 +104,12 @@ pub fn gets_on() -> io::Result<()> {
     checked(unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const once, std::ptr::null_mut()) })
 }
 
-/// Closes what a careless starter of the first process has left open.
-fn close_others() -> io::Result<()> {
+/// Closes what a careless starter of the first process has left open. To be called before this program opens a
+/// descriptor.
+///
+/// # Errors
+/// The kernel's.
+pub fn close_others() -> io::Result<()> {
     let flags: libc::c_uint = 0;
     // SAFETY: numbers only; nothing of this program has opened a descriptor that it will use.
     let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST_OTHER, u32::MAX, flags) };
