@@ -32,7 +32,8 @@ impl Upgrade {
             Upgrade::Fresh | Upgrade::Current | Upgrade::Swapped => Vec::new(),
             Upgrade::Carried(carried) => carried.losses(),
             Upgrade::Replaced { why } => vec![format!(
-                "{why}: flows under way pass untouched, and only ports of the policy are translated"
+                "{why}: flows under way pass untouched, and ports that no policy names have no law; detach \
+                 and attach those"
             )],
         }
     }

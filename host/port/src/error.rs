@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use uc_files::FileError;
 
+use crate::carried::Upgrade;
 use crate::kernel_error::KernelError;
 use crate::layout::UC_PORTS_MAX;
 use crate::memory::MemoryLimit;
@@ -113,16 +114,31 @@ pub enum PortError {
         /// Name of the interface.
         name: String,
     },
+    /// The port is attached and has no plan: an upgrade could not carry it over.
+    #[error(
+        "'{name}' has no law since an upgrade; run `uc detach {name}`, then `uc attach {name}` with \
+         its options"
+    )]
+    NoPlan {
+        /// Name of the interface.
+        name: String,
+    },
     /// The pinned maps have the layout of another version, which this version can't read.
     #[error(
         "the pins in {path} are another version's; run `uc agent --once`, or `uc attach` for any \
-         port, to move the ports to this version (flows under way then pass unmodified; a port that \
-         was attached by hand has no law until it is detached and attached again), or `uc detach \
-         --all` to remove them"
+         port, to move the ports and their flows to this version, or `uc detach --all` to remove them"
     )]
     OtherVersion {
         /// Path of the store.
         path: PathBuf,
+    },
+    /// A port was not attached after all ports had been given other programs.
+    #[error("{source}; all ports have this version's programs now{losses}")]
+    AfterUpgrade {
+        /// Why the port was not attached.
+        source: Box<PortError>,
+        /// What the upgrade lost, each after a semicolon.
+        losses: String,
     },
     /// A file has no port programs that this build can load.
     #[error("could not use {}: {why}; make it with `uc law build`", path.display())]
@@ -212,6 +228,18 @@ impl From<FileError> for PortError {
 }
 
 impl PortError {
+    /// Adds what an upgrade before the error has done.
+    pub(crate) fn after(self, upgrade: &Upgrade) -> PortError {
+        if matches!(upgrade, Upgrade::Fresh | Upgrade::Current) {
+            return self;
+        }
+        let losses = upgrade.losses();
+        PortError::AfterUpgrade {
+            source: Box::new(self),
+            losses: losses.iter().map(|loss| format!("; {loss}")).collect(),
+        }
+    }
+
     /// Classifies the kernel's refusal of `action` by its remedy.
     pub(crate) fn from_kernel(action: impl Into<String>, source: std::io::Error) -> PortError {
         let action = action.into();

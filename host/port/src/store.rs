@@ -158,22 +158,32 @@ impl Store {
             }
         }
         let (programs, upgrade) = self.open_or_load(flows_max)?;
-        if let Err(error) = check_plan_laws(plan, &programs.laws()) {
-            if self.attached(&programs)?.is_empty() {
+        match self.attach_each(&programs, names, plan, via) {
+            Err(error) if self.attached(&programs)?.is_empty() => {
                 self.keep_version(None)?;
+                Err(error)
             }
-            return Err(error);
+            Err(error) => Err(error.after(&upgrade)),
+            Ok(()) => Ok(upgrade),
         }
+    }
+
+    /// Attaches all of these ports, or none.
+    fn attach_each(
+        &self,
+        programs: &Programs,
+        names: &[String],
+        plan: &PortPlan,
+        via: AttachVia,
+    ) -> Result<(), PortError> {
+        check_plan_laws(plan, &programs.laws())?;
         for (done, name) in names.iter().enumerate() {
-            if let Err(error) = self.attach(&programs, name, plan, via) {
-                self.detach_all(&programs, &names[..done])?;
-                if self.attached(&programs)?.is_empty() {
-                    self.keep_version(None)?;
-                }
+            if let Err(error) = self.attach(programs, name, plan, via) {
+                self.detach_all(programs, &names[..done])?;
                 return Err(error);
             }
         }
-        Ok(upgrade)
+        Ok(())
     }
 
     /// Attaches a port for good. All or nothing.

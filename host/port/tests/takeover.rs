@@ -57,6 +57,26 @@ fn live_a_clsact_port_without_a_plan_stays_attached_if_its_maps_cant_be_read() {
 }
 
 #[test]
+fn live_an_attach_that_is_refused_after_an_upgrade_says_what_the_upgrade_has_done() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    host.attach_pair(AttachVia::Auto);
+    host.relay();
+    host.remove_map("couplings");
+    let (names, plan) = (["one".to_owned()], policy().into());
+    let refused = host.store.attach_all(&names, &plan, AttachVia::Auto, 64);
+    let refused = refused.unwrap_err().to_string();
+    for part in [
+        "'one' is attached",
+        "all ports have this version's",
+        "can't be read",
+    ] {
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+#[test]
 fn live_pins_of_another_version_are_removed_without_reading_its_maps() {
     let Some(host) = Host::new() else {
         return;
