@@ -126,17 +126,25 @@ impl Attach {
             }
             return Ok(true);
         }
+        let programs = store.open().ok().flatten();
+        let draining =
+            programs.map_or_else(|| Ok(BTreeSet::new()), |programs| programs.leaving())?;
         let upgrade = store.attach_all(&ports, &plan, via, self.flows_max)?;
         for loss in upgrade.losses() {
             errln!("uc: {loss}");
         }
+        // otherwise the next agent would detach them
+        uc_agent::give_back(uc_client::Client::of_host().socket(), &ports)?;
         let follows = match law {
             Law::PASS => "all flows pass and are counted",
             _ if parameters.has(keys::OBSERVE) => "new flows are observed, nothing is written",
             _ => "new flows are translated, those under way pass",
         };
         for port in &ports {
-            outln!("{port}: attached; {follows}");
+            match interface_index(port).is_ok_and(|ifindex| draining.contains(&ifindex)) {
+                true => outln!("{port}: attached again; its flows go on as before it drained"),
+                false => outln!("{port}: attached; {follows}"),
+            }
         }
         let is_bridge = |port: &&String| interface_index(port).is_ok_and(is_bridge);
         for bridge in ports.iter().filter(is_bridge) {
@@ -375,6 +383,10 @@ fn wait(store: &Store, off: &[Off]) -> Result<bool> {
     again.retain(|port| mine.contains(&port.ifindex));
     for port in &again {
         outln!("{}: attached again", port_name(port));
+    }
+    let is_again = |port: &&Off| again.iter().any(|again| again.ifindex == port.ifindex);
+    for port in off.iter().filter(|port| port.drains && !is_again(port)) {
+        outln!("{}: detached", port.name);
     }
     Ok(again.is_empty())
 }

@@ -110,6 +110,25 @@ fn live_agent_once_reports_whether_all_is_in_force() {
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
 }
 
+/// The operator's last word counts: the next agent keeps the port.
+#[test]
+fn live_a_port_attached_while_no_agent_runs_is_kept_by_the_next() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (here, agent) = at_work();
+    success(here.uc(&["detach", "v1"]));
+    here.wait_for(&[]);
+    agent.kill();
+    success(here.uc(&["attach", "v1"]));
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["v1"]);
+    assert!(state.withdrawn.is_empty(), "{state:#?}");
+    agent.end();
+    success(here.uc(&["detach", "--all", "--now"]));
+    assert!(here.sandbox.is_clean());
+}
+
 #[test]
 fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     if !live_with(&TOOLS) {

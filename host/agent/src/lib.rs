@@ -65,3 +65,4 @@ mod withdrawn;
 pub use confined::{Part, confined};
 pub use run::run;
 pub use settings::Options;
+pub use withdrawn::give_back;

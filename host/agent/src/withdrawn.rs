@@ -29,6 +29,18 @@ enum Which {
     AllBut(BTreeSet<String>),
 }
 
+/// Gives ports back that were attached while no agent ran; `socket` is where the next one will listen.
+///
+/// # Errors
+/// As [`Withdrawn::read`]; the names can't be stored.
+pub fn give_back(socket: &Path, names: &[String]) -> Result<(), AgentError> {
+    let mut withdrawn = Withdrawn::read(socket)?;
+    match names.iter().any(|name| withdrawn.has(name)) {
+        true => withdrawn.release(names.to_vec(), &[]).map(drop),
+        false => Ok(()),
+    }
+}
+
 impl Withdrawn {
     /// Reads the names that were stored beside this socket.
     ///
