@@ -181,7 +181,7 @@ fn split(split: &SplitState) -> String {
 
 fn print_report(report: &Report) {
     match &report.agent {
-        None if !report.in_force && !report.ports.is_empty() => {
+        None if report.is_silent && !report.ports.is_empty() => {
             outln!("agent   does not answer; what follows is pinned");
         }
         None if report.ports.is_empty() => outln!("agent   none answers"),

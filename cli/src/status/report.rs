@@ -22,6 +22,9 @@ pub struct Report {
     pub amiss: Vec<String>,
     /// The agent's state; `None` if none runs.
     pub agent: Option<AgentState>,
+    /// Whether an agent listens that does not answer.
+    #[serde(skip)]
+    pub is_silent: bool,
     /// The ports, wanted or attached.
     pub ports: Vec<PortLine>,
     /// Packets since the programs were loaded, by reason.
@@ -173,14 +176,15 @@ impl Report {
         if agent.is_none() && !store.is_drain_watched().unwrap_or(true) {
             draining.for_each(PortLine::lack_a_watcher);
         }
-        let amiss = match silent {
-            Some(silent) => vec![silent],
+        let amiss = match &silent {
+            Some(silent) => vec![silent.clone()],
             None => amiss(agent.as_ref(), &ports),
         };
         Ok(Report {
             in_force: amiss.is_empty() && agent.as_ref().is_none_or(AgentState::is_in_force),
             amiss,
             agent,
+            is_silent: silent.is_some(),
             ports,
             packets,
         })
