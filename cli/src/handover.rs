@@ -21,9 +21,10 @@ use crate::ports;
 ///
 /// --out changes nothing: the guest can go on where it was. --in refuses a file that is incomplete, not
 /// signed with the key, or of another format. Synchronize the hosts' clocks, and read the file within 60 s.
-/// Flows that are not handed over are listed, each with the reason.
+/// Flows that are not handed over are listed, each with the reason. Those that the port has already stay as
+/// they are: after an interrupted --in run it again.
 ///
-/// Exit status: 0 if all were handed over, 1 if some were not, 2 after an error.
+/// Exit status: 0 if all were handed over or there already, 1 if some were not, 2 after an error.
 #[derive(Args)]
 #[command(group(ArgGroup::new("way").required(true).args(["out", "into"])))]
 pub struct Handover {
@@ -70,16 +71,19 @@ impl Handover {
         let bytes = read(file)?;
         let flows = Flows::read(&bytes, |bytes, tag| keys.have_signed(bytes, tag))
             .with_context(|| Name(file).to_string())?;
-        let left = store.receive_flows(&self.port, &flows)?;
+        let taken = store.receive_flows(&self.port, &flows)?;
         if !flows.dropped().is_empty() {
             let names = flows.dropped().join(", ");
             errln!(
                 "uc: this version of uc keeps less of a flow than the other host's: not its {names}"
             );
         }
-        let told = format!("{} taken over", ports::flows(flows.len() - left.len()));
-        self.tell(false, &told, &left);
-        Ok(left.is_empty())
+        let mut told = format!("{} taken over", ports::flows(taken.flows));
+        if taken.known > 0 {
+            told += &format!(", {} there already", taken.known);
+        }
+        self.tell(false, &told, &taken.left);
+        Ok(taken.left.is_empty())
     }
 
     /// Prints what was done, and the flows that were left; on standard error if standard output is taken.
@@ -142,18 +146,21 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
         .context("could not write to standard output")
 }
 
-/// Reads a file, but no more than one byte beyond what a file may have.
+/// Reads a file, but no more than one byte beyond what a file may have, and of another one only how it begins.
 fn read(file: &Path) -> Result<Vec<u8>> {
     let failed = || format!("could not read {}", Name(file));
-    let source: Box<dyn Read> = match is_standard(file) {
+    let mut source: Box<dyn Read> = match is_standard(file) {
         true => Box::new(io::stdin().lock()),
         false => Box::new(File::open(file).with_context(failed)?),
     };
     let mut bytes = Vec::new();
-    let most = Flows::BYTES_MAX as u64 + 1;
-    source
-        .take(most)
-        .read_to_end(&mut bytes)
-        .with_context(failed)?;
+    let name = Flows::NAME.len() as u64;
+    for most in [name, Flows::BYTES_MAX as u64 + 1 - name] {
+        let part = source.by_ref().take(most);
+        { part }.read_to_end(&mut bytes).with_context(failed)?;
+        if bytes != Flows::NAME {
+            break;
+        }
+    }
     Ok(bytes)
 }

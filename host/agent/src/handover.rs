@@ -26,10 +26,12 @@ const NO_KEY: &str = "this host's file has no [agent.watch] with key_file and pe
 
 /// The answer to flows that were sent for a port.
 #[derive(Debug, Serialize)]
-struct TakenOver {
+struct Answer {
     /// Number of flows that the port has taken over.
     flows: usize,
-    /// Flows that it has not, each with the reason.
+    /// Number of flows that it had already.
+    known: usize,
+    /// Other flows that it has not taken over, each with the reason.
     left: Vec<String>,
     /// Names of fields that this version of `uc` lacks; what they held is lost.
     dropped: Vec<String>,
@@ -62,7 +64,7 @@ async fn receive(
     State(key): State<Key>,
     Named(port): Named<String>,
     bytes: Result<Bytes, BytesRejection>,
-) -> Result<Json<TakenOver>, Refused> {
+) -> Result<Json<Answer>, Refused> {
     let bytes = bytes.map_err(|rejection| {
         let why = rejection.body_text();
         let error = format!("{why}; run `uc handover --in` for more than 128 MiB");
@@ -72,14 +74,14 @@ async fn receive(
         let keys = keys(key.as_deref())?;
         let flows = Handover::read(&bytes, |bytes, tag| keys.have_signed(bytes, tag));
         let flows = flows.map_err(words)?;
-        let left = Store::default()
+        let taken = Store::default()
             .receive_flows(&port, &flows)
             .map_err(words)?;
-        let taken = flows.len() - left.len();
-        tell(&port, "flows taken over", taken, &left);
-        Ok(Json(TakenOver {
-            flows: taken,
-            left: left.iter().map(|flow| flow.at(&port)).collect(),
+        tell(&port, "flows taken over", taken.flows, &taken.left);
+        Ok(Json(Answer {
+            flows: taken.flows,
+            known: taken.known,
+            left: taken.left.iter().map(|flow| flow.at(&port)).collect(),
             dropped: flows.dropped().to_vec(),
         }))
     })

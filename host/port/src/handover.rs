@@ -80,6 +80,17 @@ impl From<FlowView> for HandedFlow {
     }
 }
 
+/// What became of another host's flows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakenOver {
+    /// Number of flows that the port has taken over.
+    pub flows: usize,
+    /// Number of flows that it had already, and has left as they were.
+    pub known: usize,
+    /// Flows that it could not take over.
+    pub left: Vec<LeftFlow>,
+}
+
 /// A port that takes over flows.
 struct Heir {
     ifindex: u32,
@@ -254,19 +265,26 @@ impl Store {
     /// Enters another host's flows as those of an attached port ([`Programs::receive_flows`]).
     ///
     /// # Errors
-    /// [`PortError::NotAttached`]; [`PortError::Drains`]; the kernel's refusal.
-    pub fn receive_flows(
-        &self,
-        name: &str,
-        handover: &Handover,
-    ) -> Result<Vec<LeftFlow>, PortError> {
+    /// [`PortError::NotAttached`]; [`PortError::Drains`]; [`PortError::NoPlan`]; the kernel's refusal.
+    pub fn receive_flows(&self, name: &str, handover: &Handover) -> Result<TakenOver, PortError> {
         let _turn = self.lock()?;
         let (programs, ifindex) = self.open_port(name)?;
         if programs.leaving()?.contains(&ifindex) {
             let name = name.to_owned();
             return Err(PortError::Drains { name });
         }
-        programs.receive_flows(ifindex, handover)
+        if programs.plan(ifindex)?.is_none() {
+            let name = name.to_owned();
+            return Err(PortError::NoPlan { name });
+        }
+        let mut left = programs.receive_flows(ifindex, handover)?;
+        let flows = handover.len() - left.len();
+        left.retain(|flow| flow.why != Obstacle::Known);
+        Ok(TakenOver {
+            flows,
+            known: handover.len() - flows - left.len(),
+            left,
+        })
     }
 
     /// Opens the programs, with the index of an attached port.

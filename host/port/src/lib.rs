@@ -70,7 +70,7 @@ pub use error::PortError;
 pub use events::{Agreed, Closing, Event, EventKind, Passed};
 pub use flows::{FlowView, flow_key};
 pub use frames::{bind_to_port, draw_mark, port_address};
-pub use handover::{Handover, HandoverError, LeftFlow, Obstacle};
+pub use handover::{Handover, HandoverError, LeftFlow, Obstacle, TakenOver};
 pub use hooks::now_ns;
 pub use interfaces::{interface_index, is_bridge};
 pub use kernel_error::KernelError;

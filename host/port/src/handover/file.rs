@@ -40,7 +40,6 @@ use crate::structs::shape::Shape;
 /// Maximum number of flows in a file.
 pub const FLOWS_MAX: usize = 1 << 20;
 
-const NAME: [u8; 8] = *b"uc-flows";
 const FORMAT: u32 = 2;
 const HEAD_BYTES: usize = 40;
 const FLOW_AT: usize = 40;
@@ -95,8 +94,14 @@ pub enum HandoverError {
          release of uc"
     )]
     Format(u32),
+    /// The file ends in its head.
+    #[error("it has {0} bytes, fewer than its head: it was cut short; copy it again")]
+    Short(usize),
     /// The flows are not described, or can't be those of a host.
-    #[error("its description of a flow can't be read; give both hosts the same release of uc")]
+    #[error(
+        "its description of a flow can't be read; copy it again, or give both hosts the same release \
+         of uc"
+    )]
     Description,
     /// The file has another length than its number of flows says.
     #[error(
@@ -129,6 +134,8 @@ pub enum HandoverError {
 }
 
 impl Handover {
+    /// The first bytes of a file.
+    pub const NAME: [u8; 8] = *b"uc-flows";
     /// Maximum size of a file in bytes.
     pub const BYTES_MAX: usize = HEAD_BYTES + DESCRIPTION_MAX + FLOWS_MAX * ROW_MAX + TAG_BYTES;
 
@@ -184,7 +191,7 @@ impl Handover {
         let rows_bytes = self.len() * row_bytes;
         let all_bytes = HEAD_BYTES + described.len() + rows_bytes + TAG_BYTES;
         let mut bytes = Vec::with_capacity(all_bytes);
-        bytes.extend(NAME);
+        bytes.extend(Self::NAME);
         for number in [FORMAT, described.len() as u32, self.len() as u32] {
             bytes.extend(number.to_le_bytes());
         }
@@ -210,12 +217,11 @@ impl Handover {
         bytes: &[u8],
         is_signed: impl FnOnce(&[u8], u64) -> bool,
     ) -> Result<Handover, HandoverError> {
-        if !bytes.starts_with(&NAME) {
+        if !bytes.starts_with(&Self::NAME) {
             return Err(HandoverError::Foreign);
         }
         if bytes.len() < HEAD_BYTES + TAG_BYTES {
-            let bytes = bytes.len();
-            return Err(HandoverError::Length { bytes, flows: 0 });
+            return Err(HandoverError::Short(bytes.len()));
         }
         let word = |at: usize| number(&bytes[at..at + 4]) as usize;
         let (format, described, flows, row_bytes) = (word(8), word(12), word(16), word(36));
