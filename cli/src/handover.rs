@@ -155,12 +155,11 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     };
     let mut bytes = Vec::new();
     let name = Flows::NAME.len() as u64;
-    for most in [name, Flows::BYTES_MAX as u64 + 1 - name] {
-        let part = source.by_ref().take(most);
-        { part }.read_to_end(&mut bytes).with_context(failed)?;
-        if bytes != Flows::NAME {
-            break;
-        }
+    let mut begin = source.by_ref().take(name);
+    begin.read_to_end(&mut bytes).with_context(failed)?;
+    if bytes == Flows::NAME {
+        let mut rest = source.take(Flows::BYTES_MAX as u64 + 1 - name);
+        rest.read_to_end(&mut bytes).with_context(failed)?;
     }
     Ok(bytes)
 }

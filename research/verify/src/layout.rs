@@ -96,7 +96,7 @@ pub fn cross(flow: &Flow, layout: &str, now_ns: u64) -> Option<Flow> {
 /// Returns flows as a host reads them from the file of another one, which has them in this layout.
 ///
 /// # Errors
-/// Those of a file that is refused.
+/// [`HandoverError`], as [`Handover::write_as`] and [`Handover::read`] return it.
 pub fn carry(flows: &Handover, layout: &str) -> Result<Handover, HandoverError> {
     let file = flows.write_as(layout, |_| TAG)?;
     Handover::read(&file, |_, tag| tag == TAG)
