@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use uc_live::in_peace;
 
-use crate::common::agent::Installation;
+use crate::common::agent::{Installation, POLICY};
 use crate::common::marked::{Counts, LONGER, Manner, Talk, network};
 use crate::common::uc::success;
 
@@ -22,8 +22,6 @@ const MANNER: Manner = Manner {
 };
 /// How long the flows talk before the move, and after it.
 const PART: Duration = Duration::from_millis(500);
-const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"port0\"]\n\n[[rule]]\ntenant = \"acme\"\n\
-                      law = \"ecn\"\n";
 
 /// Sends one request to an agent; returns the status, the head and the body of its answer.
 fn ask(here: &Installation, request: &str, body: &[u8]) -> (String, Vec<u8>) {
@@ -55,7 +53,8 @@ fn live_flows_go_over_by_the_agents_sockets() {
         "table ip t {{ chain c {{ type filter hook forward priority 0; {LONGER} ip ecn set ce; }}; }}"
     ));
     in_peace(|| {
-        let here = Installation::new(&net.host, POLICY, "");
+        let policy = POLICY.replace("v*", "port0");
+        let here = Installation::new(&net.host, &policy, "");
         let key = here.folder().join("key");
         let key = key.to_str().unwrap();
         success(here.uc(&["watch", "--make-key", key]));
@@ -68,7 +67,7 @@ fn live_flows_go_over_by_the_agents_sockets() {
         agent.end();
 
         here.write_policy(&format!(
-            "[agent.watch]\nkey_file = \"{key}\"\npeers = \"10.0.0.0/8\"\n\n{POLICY}"
+            "[agent.watch]\nkey_file = \"{key}\"\npeers = \"10.0.0.0/8\"\n\n{policy}"
         ));
         let agent = here.start(&[]);
         here.wait_for(&["port0"]);

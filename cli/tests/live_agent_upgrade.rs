@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use uc_watch::ProbeKeys;
 
-use crate::common::agent::{Agent, Installation};
+use crate::common::agent::{Agent, Installation, POLICY};
 use crate::common::by_hand::packets;
 use crate::common::live_with;
 use crate::common::uc::success;
@@ -79,10 +79,9 @@ fn live_idle_flows_and_those_with_data_go_over_to_another_layout_and_back() {
     let idle = number("UC_IDLE").unwrap_or(IDLE);
     let all = idle as usize + usize::from(flows);
     let network = Network::new();
-    let policy = "[[tenant]]\nname = \"acme\"\nports = [\"port*\"]\n\n[[rule]]\ntenant = \"acme\"\n\
-                  law = \"ecn\"\n";
+    let policy = POLICY.replace("v*", "port*");
     let more = format!("flows_max = {}\n", 4 * all);
-    let here = Installation::new(&network.host, policy, &more);
+    let here = Installation::new(&network.host, &policy, &more);
     let mut agent = here.start(&[]);
     here.wait_for(&[PORT]);
     let pace = PACE_BYTES_PER_S * 20 / u32::from(flows).max(20);
