@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use uc_core::{COMPILED, Core};
-use uc_experiment::{Arm, Error, Experiment};
+use uc_experiment::{Arm, Error, Experiment, named_files};
 
 use crate::laws::Laws;
 use crate::outputs::CORE;
@@ -17,7 +17,7 @@ use crate::shard::Shard;
 pub struct Request {
     /// Path of the experiment's file, as it was given.
     pub file: String,
-    /// Content of the file.
+    /// Content of the file, with that of the files that it names.
     pub text: String,
     /// Backend of the runs.
     pub arm: Arm,
@@ -40,15 +40,11 @@ impl Request {
     /// Reads the experiment's file and asks for all of it, in the simulator.
     ///
     /// # Errors
-    /// [`Error::Read`] if the file can't be read.
+    /// As [`named_files::read`].
     pub fn of(file: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(file).map_err(|source| Error::Read {
-            path: file.to_owned(),
-            source,
-        })?;
         Ok(Self {
             file: file.display().to_string(),
-            text,
+            text: named_files::read(file)?,
             arm: Arm::Sim,
             seed: 1,
             repeat: None,

@@ -104,19 +104,21 @@ impl Application {
 }
 
 /// A fixed size, or the sizes of a trace as points of their cumulative distribution: `"10kB"`, or
-/// `[["1kB", 0.5], ["100kB", 1.0]]`.
+/// `[["1kB", 0.5], ["100kB", 1.0]]`, for which an experiment's file may name a file of such points
+/// ([`crate::named_files`]).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
     /// The size of all transfers or messages.
     Fixed(Bytes),
-    /// Sizes and the probability of that size or less, both ascending; the last probability is 1.
-    /// Between two points sizes are equally likely; none is below the first.
+    /// Sizes and the probability of that size or less, neither descending; the last probability is 1.
+    /// Between two points sizes are equally likely; none is below the first, which is 0 only with
+    /// probability 0.
     Points(Vec<(Bytes, f64)>),
 }
 
 impl Sizes {
-    /// Returns the size that a fraction `q32` / 2³² of all do not exceed. With `q32` uniform over
-    /// all 32 bits, the sizes have the distribution of the points.
+    /// Returns the size that a fraction `q32` / 2³² of all do not exceed, at least 1 byte. With `q32`
+    /// uniform over all 32 bits, the sizes have the distribution of the points.
     pub fn quantile(&self, q32: u32) -> Bytes {
         let points = match self {
             Sizes::Fixed(size) => return *size,
@@ -131,11 +133,11 @@ impl Sizes {
                 let span = (at - from).max(1);
                 let grown = (size - least) * (q32 - from).min(span) / span;
                 // At most `size`, which fits.
-                return Bytes((least + grown) as u32);
+                return Bytes(((least + grown) as u32).max(1));
             }
             below = (at, size);
         }
-        Bytes(0)
+        Bytes(1)
     }
 
     /// Returns the mean in bytes, for load calculations.

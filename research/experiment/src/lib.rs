@@ -6,7 +6,7 @@
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
 //! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],
-//!   [`application`], [`sweep`], [`arm`]: the file; laws, parameters and starts are `uc_law`'s.
+//!   [`application`], [`sweep`], [`arm`], [`named_files`]: the file; laws, parameters and starts are `uc_law`'s.
 //! - [`layout`]: the file's network in `uc_net`, for every backend.
 //! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
 //! - [`record`], [`histogram`], [`law_event`]: the results of one run.
@@ -37,6 +37,7 @@ pub mod law_event;
 pub mod layout;
 pub mod measure;
 pub mod measure_error;
+pub mod named_files;
 pub mod network;
 pub mod outcome;
 mod overrides;

@@ -14,7 +14,7 @@ use crate::place::{Changed, Origin};
 use crate::stack::Stack;
 use crate::sweep::Sweep;
 use crate::units::Nanos;
-use crate::{overrides, place};
+use crate::{named_files, overrides, place};
 
 /// Default of `repeat_max` over the runs of every case.
 pub const REPEATS: u32 = 4;
@@ -108,18 +108,14 @@ impl Experiment {
         self.repeat_max.unwrap_or(usual).max(runs)
     }
 
-    /// Reads the file at `path`. Does not check whether the values make sense: see
-    /// [`Experiment::validate`].
+    /// Reads the file at `path`, and those that it names. Does not check whether the values make sense:
+    /// see [`Experiment::validate`].
     ///
     /// # Errors
     /// [`Error::Read`], or [`Error::Parse`] with file, line and column.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::from_str(&path.display().to_string(), &text)
+        Self::from_str(&path.display().to_string(), &named_files::read(path)?)
     }
 
     /// Reads `text`; errors name it `name`.

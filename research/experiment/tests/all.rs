@@ -11,6 +11,7 @@ mod holds;
 mod hypervisors;
 mod kept;
 mod measures;
+mod named_files;
 mod overrides;
 mod points;
 mod ratios;

@@ -86,7 +86,7 @@ const SIMULATED: [(&str, &str, &str); 38] = [
     (
         "[\"1kB\", 0.5], [\"1MB\", 1.0]",
         "[\"1MB\", 0.5], [\"1kB\", 1.0]",
-        "t.toml:32:59: case.0.guests.1.application.web.sizes.1: 1kB is not above 1MB; let the \
+        "t.toml:32:59: case.0.guests.1.application.web.sizes.1: 1kB is below 1MB; let the \
              sizes rise",
     ),
     (

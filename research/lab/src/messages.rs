@@ -94,7 +94,7 @@ impl Messenger {
         };
         let mut at_byte = 0;
         for number in 1.. {
-            let bytes = u64::from(self.messages.sizes.quantile(self.sizes.bits32()).0.max(1));
+            let bytes = u64::from(self.messages.sizes.quantile(self.sizes.bits32()).0);
             self.times.begin(began, bytes);
             if number == 1 {
                 self.connect()?;

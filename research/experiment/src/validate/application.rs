@@ -75,8 +75,11 @@ fn check_sizes(key: &str, sizes: &Sizes) -> Check {
     let mut before = (Bytes(0), 0.0);
     for (i, &(size, probability)) in points.iter().enumerate() {
         let key = format!("{key}.{i}");
-        ensure(size > before.0, &key, || {
-            format!("{size} is not above {}; let the sizes rise", before.0)
+        ensure(size >= before.0, &key, || {
+            format!("{size} is below {}; let the sizes rise", before.0)
+        })?;
+        ensure(size.0 > 0 || probability == 0.0, &key, || {
+            "transfers without payload; give size 0B the probability 0.0".into()
         })?;
         ensure((before.1..=1.0).contains(&probability), &key, || {
             let least = before.1;

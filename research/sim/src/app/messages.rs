@@ -44,7 +44,7 @@ impl Applications {
         if count == 0 {
             return;
         }
-        let bytes = u64::from(sizes.quantile(state.sizes.bits32()).0.max(1));
+        let bytes = u64::from(sizes.quantile(state.sizes.bits32()).0);
         let channel = &mut state.channels[state.receivers.below(count) as usize];
         channel.written_bytes += bytes;
         let is_alone = channel.waiting.is_empty();

@@ -27,7 +27,7 @@ impl Applications {
         if is_start {
             return Ok(());
         }
-        let bytes = sizes.quantile(arrivals.sizes.bits32()).0.max(1);
+        let bytes = sizes.quantile(arrivals.sizes.bits32()).0;
         let receivers = flow.plan.receivers.len() as u64;
         let receiver = arrivals.receivers.below(receivers) as usize;
         self.transfer(number, receiver, u64::from(bytes), hosts)

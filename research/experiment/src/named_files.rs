@@ -1,0 +1,134 @@
+//! Files of others that an experiment names: their content is read into the experiment's text.
+//!
+//! So whatever sees the text sees the content: the hash of the setup, other machines that get the text,
+//! and the places of errors, because each value stays on its line.
+
+mod sizes;
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use uc_words::place::{line_and_column, parts};
+
+use crate::error::Error;
+use crate::units::Bytes;
+
+/// Reads the experiment file at `path`. Each `{ file = "NAME" }` of a key that takes one is replaced by
+/// the content of that file, which is sought in the experiment's folder.
+///
+/// # Errors
+/// [`Error::Read`] for the experiment's file; [`Error::Parse`] at the place that names a file, or at the
+/// line of that file that can't be read.
+pub fn read(path: &Path) -> Result<String, Error> {
+    let read = std::fs::read_to_string(path);
+    let mut text = read.map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut found = Vec::new();
+    // A text that is no TOML is refused by its parser.
+    if let Ok(table) = DeTable::parse(&text) {
+        for (key, value) in table.get_ref().iter() {
+            find(path, &text, key.get_ref(), value, &mut found)?;
+        }
+    }
+    found.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+    for (span, content) in found {
+        text.replace_range(span, &content);
+    }
+    Ok(text)
+}
+
+/// Appends the span and the content of each named file in the value of a key.
+fn find(
+    path: &Path,
+    text: &str,
+    key: &str,
+    value: &Spanned<DeValue>,
+    found: &mut Vec<(Range<usize>, String)>,
+) -> Result<(), Error> {
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            if parts(key).last() == Some(&"sizes") && table.contains_key("file") {
+                let named = Named {
+                    path,
+                    text,
+                    value,
+                    table,
+                };
+                found.push((value.span(), named.content()?));
+                return Ok(());
+            }
+            table
+                .iter()
+                .try_for_each(|(key, value)| find(path, text, key.get_ref(), value, found))
+        }
+        // A sweep lists the values of a key.
+        DeValue::Array(list) => list
+            .iter()
+            .try_for_each(|value| find(path, text, key, value, found)),
+        _ => Ok(()),
+    }
+}
+
+/// A table that names a file, and the experiment that it is part of.
+struct Named<'a> {
+    path: &'a Path,
+    text: &'a str,
+    value: &'a Spanned<DeValue<'a>>,
+    table: &'a DeTable<'a>,
+}
+
+impl Named<'_> {
+    /// Returns the points of the named distribution, as a value of TOML.
+    fn content(&self) -> Result<String, Error> {
+        let known = ["file", "unit"];
+        if let Some(key) = self
+            .table
+            .keys()
+            .find(|key| !known.contains(&key.get_ref().as_ref()))
+        {
+            return Err(self.error(format!(
+                "unknown `{key}`; known here: file, unit",
+                key = key.get_ref()
+            )));
+        }
+        if !self.text[self.value.span()].starts_with('{') {
+            return Err(self.error("give it in one line: sizes = { file = \"NAME\" }".into()));
+        }
+        let name = self.string("file")?.unwrap_or_default();
+        let unit: Bytes = match self.string("unit")? {
+            None => Bytes(1),
+            Some(unit) => unit
+                .parse()
+                .map_err(|error| self.error(format!("unit: {error}")))?,
+        };
+        let file = self.path.with_file_name(name);
+        let text = std::fs::read_to_string(&file).map_err(|error| {
+            let file = file.display();
+            self.error(format!("could not read {file}: {error}; name a file by its path from the experiment's folder"))
+        })?;
+        sizes::points(&text, unit).map_err(|(line, message)| Error::Parse {
+            place: format!("{}:{line}", file.display()),
+            message,
+        })
+    }
+
+    fn string(&self, key: &str) -> Result<Option<&str>, Error> {
+        match self.table.get(key).map(Spanned::get_ref) {
+            None => Ok(None),
+            Some(DeValue::String(text)) => Ok(Some(text.as_ref())),
+            Some(_) => Err(self.error(format!("`{key}` is not a text; put it in quotes"))),
+        }
+    }
+
+    fn error(&self, message: String) -> Error {
+        let (line, column) = line_and_column(self.text, self.value.span().start);
+        Error::Parse {
+            place: format!("{}:{line}:{column}", self.path.display()),
+            message,
+        }
+    }
+}
