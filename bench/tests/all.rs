@@ -5,6 +5,7 @@ mod common;
 mod compare;
 mod draw;
 mod figures;
+mod named_files;
 mod packetdrill;
 mod records;
 mod reproduce;

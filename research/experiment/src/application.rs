@@ -67,8 +67,13 @@ pub enum Application {
     },
     /// Transfers that arrive at random times (exponential gaps), each on a connection of its own.
     Web {
-        /// Mean arrivals per second, at each of the group's flows.
-        rate: f64,
+        /// Mean arrivals per second, at each of the group's flows; or `load`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<f64>,
+        /// Payload in proportion to a link, above 0 to 1: see
+        /// [`crate::Guests::arrivals_per_s`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        load: Option<f64>,
         /// Sizes of the transfers.
         sizes: Sizes,
     },

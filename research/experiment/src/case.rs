@@ -8,7 +8,7 @@ use crate::coupling::Coupling;
 use crate::dupack::Dupack;
 use crate::hold::Hold;
 use crate::hypervisor::Hypervisor;
-use crate::network::{Queue, Topology};
+use crate::network::{Network, Queue, Topology};
 use crate::pattern::Pattern;
 use crate::units::{BitsPerSec, Nanos};
 
@@ -157,6 +157,22 @@ impl Guests {
         };
         let time_ns = duration.0.saturating_sub(self.start.0);
         u128::from(self.total_flows()) * (u128::from(time_ns / every.0.max(1)) + 1)
+    }
+
+    /// Returns the mean arrivals per second at each flow of application `web`: its `rate`, or load ·
+    /// link ÷ (8 · mean size). With `load`, on a single switch and in a fat-tree, the flows of a guest
+    /// fill that part of its host's link together; elsewhere all flows of the group that of the
+    /// bottleneck. `None` for another application.
+    pub fn arrivals_per_s(&self, network: &Network) -> Option<f64> {
+        let Application::Web { rate, load, sizes } = &self.application else {
+            return None;
+        };
+        let (link, flows) = match network.topology.hosts() {
+            Some(_) => (network.access_rate(), self.flows),
+            None => (network.rate, self.total_flows()),
+        };
+        let most = link.0 as f64 / (8.0 * sizes.mean_bytes() * f64::from(flows));
+        rate.or(load.map(|load| load * most))
     }
 
     /// Returns the group whose window the flows share, by `share` or `coupling`.

@@ -381,3 +381,28 @@ fn a_backend_can_refuse_a_single_point() {
         "t.toml:45:39: network.topology: a dumbbell is for sim and live only; run it with --on sim|live"
     );
 }
+
+#[test]
+fn a_load_fills_its_part_of_a_hosts_link_or_of_the_bottleneck() {
+    let web = "web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] }";
+    assert!(SWEPT.contains(web));
+    let with = |topology: &str, application: &str, more: &str| {
+        let text = SWEPT
+            .replace("{ leaf-spine = { leaves = 3, spines = 2 } }", topology)
+            .replacen(web, application, 1)
+            .replacen("[[sweep]]", more, 1);
+        let read = Experiment::from_str("t.toml", &text).expect("reads");
+        read.cases[0].guests[1].arrivals_per_s(&read.network)
+    };
+    let load = "web = { load = 0.4, sizes = \"10kB\" }";
+    // 40 % of 10 Gb/s in 80,000 bits each.
+    assert_eq!(with("\"dumbbell\"", load, "[[sweep]]"), Some(50_000.0));
+    let (eight, switch) = (
+        "count = 4\nflows = 2\n[[sweep]]",
+        "{ switch = { hosts = 4 } }",
+    );
+    assert_eq!(with("\"dumbbell\"", load, eight), Some(6_250.0));
+    assert_eq!(with(switch, load, eight), Some(25_000.0));
+    assert_eq!(with(switch, web, eight), Some(50.0));
+    assert_eq!(with(switch, "transfer = { size = \"1MB\" }", eight), None);
+}

@@ -3,7 +3,7 @@
 use crate::common::{SWEPT, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
-const SIMULATED: [(&str, &str, &str); 38] = [
+const SIMULATED: [(&str, &str, &str); 40] = [
     (
         "leaves = 3",
         "leaves = 1",
@@ -70,6 +70,17 @@ const SIMULATED: [(&str, &str, &str); 38] = [
         "start = \"100ms\"\nstart_spread = \"900ms\"",
         "t.toml:31:9: case.0.guests.1.start: with start_spread it reaches the end of the run, \
              1s; start sooner",
+    ),
+    (
+        "rate = 50,",
+        "load = 1.5,",
+        "t.toml:32:32: case.0.guests.1.application.web.load: 1.5 of the link; give above 0 to 1",
+    ),
+    (
+        "rate = 50,",
+        "rate = 50, load = 0.5,",
+        "t.toml:32:23: case.0.guests.1.application.web: how often do transfers arrive? Give \
+             either `rate` or `load`",
     ),
     (
         "rate = 50,",

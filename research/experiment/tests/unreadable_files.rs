@@ -142,9 +142,9 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
         "t.toml:32:17: unknown value `wib`; did you mean `web`?",
     ),
     (
-        "web = { rate = 50,",
-        "web = {",
-        "t.toml:32:23: missing key `rate`; add it to this table",
+        "rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]]",
+        "rate = 50",
+        "t.toml:32:23: missing key `sizes`; add it to this table",
     ),
     (
         "\"1kB\", 0.5",

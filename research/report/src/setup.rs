@@ -22,7 +22,10 @@ pub(crate) fn entries(experiment: &Experiment) -> Vec<(String, String)> {
         entries.push((format!("Stack {name}"), stack(settings)));
     }
     for each in &experiment.cases {
-        entries.push((format!("Case {}", each.name), case(each)));
+        entries.push((
+            format!("Case {}", each.name),
+            case(each, &experiment.network),
+        ));
     }
     for sweep in &experiment.sweeps {
         entries.push((format!("Sweep {}", sweep.name), axis(sweep)));
@@ -196,9 +199,9 @@ fn stack(stack: &Stack) -> String {
 }
 
 /// Describes the groups of guests and their receivers.
-fn case(case: &Case) -> String {
-    let groups: Vec<String> = case.guests.iter().map(guests).collect();
-    let mut words = groups.join("; ");
+fn case(case: &Case, network: &Network) -> String {
+    let groups = case.guests.iter().map(|group| guests(group, network));
+    let mut words = groups.collect::<Vec<_>>().join("; ");
     if let Some(stack) = &case.receiver {
         words.push_str(&format!("; receivers of stack {stack}"));
     }
@@ -222,7 +225,7 @@ fn law_words(law: Law) -> String {
 }
 
 /// Describes one group of guests.
-fn guests(guests: &Guests) -> String {
+fn guests(guests: &Guests, network: &Network) -> String {
     let profile = match guests.profile {
         None => "",
         Some(Profile::Linux) => " (as Linux does it)",
@@ -266,7 +269,7 @@ fn guests(guests: &Guests) -> String {
         .hold
         .map_or_else(String::new, |hold| hold.to_string());
     let pattern = guests.pattern.as_ref().map_or_else(String::new, pattern);
-    let carries = application(&guests.application);
+    let carries = application(guests, network);
     let number = count(guests.count as usize, "guest");
     format!(
         "{}: {number}{flows}{host}{place}, stack {}{law}{dupack}{hold}{shared}{carries}{pattern}{start}{stop}",
@@ -275,8 +278,8 @@ fn guests(guests: &Guests) -> String {
 }
 
 /// Describes the application of a group; empty for bulk.
-fn application(application: &Application) -> String {
-    match application {
+fn application(guests: &Guests, network: &Network) -> String {
+    match &guests.application {
         Application::Bulk => String::new(),
         Application::Transfer { size } => format!(", one transfer of {size}"),
         Application::Request {
@@ -308,8 +311,16 @@ fn application(application: &Application) -> String {
             let rounds = count(*rounds as usize, "epoch");
             format!(", {rounds} of a transfer of {size}{asked}, {every} apart, {gap} between flows")
         }
-        Application::Web { rate, sizes } => {
-            format!(", {} arrivals a second of {}", number(*rate), size(sizes))
+        Application::Web { load, sizes, .. } => {
+            let load = load.map_or_else(String::new, |load| {
+                let link = match network.topology.hosts() {
+                    Some(_) => "its host's link",
+                    None => "the bottleneck together",
+                };
+                format!(", to fill {} of {link}", number(load))
+            });
+            let rate = number(guests.arrivals_per_s(network).unwrap_or_default());
+            format!(", {rate} arrivals a second of {}{load}", size(sizes))
         }
         Application::Messages {
             sizes,

@@ -239,7 +239,7 @@ impl<'a> Planner<'a> {
                     },
                     start,
                     stop: group.stop,
-                    application: Application::of(group, number, turns),
+                    application: Application::of(group, &self.experiment.network, number, turns),
                 });
                 self.labels.push(Label {
                     group: group.name.clone(),

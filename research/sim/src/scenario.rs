@@ -6,7 +6,7 @@ use uc_core::Policy;
 use uc_core::dupack;
 use uc_core::watch::StartPolicy;
 use uc_experiment::application::Sizes;
-use uc_experiment::{Guests, Pattern};
+use uc_experiment::{Guests, Network, Pattern};
 use uc_net::{HostId, Nanos, Topology};
 use uc_tcp::Config;
 
@@ -116,7 +116,7 @@ pub enum Application {
 impl Application {
     /// Returns the traffic of a flow of a group, which is number `number` of its case. `turns`:
     /// start times of its transfers, if they begin in epochs.
-    pub fn of(group: &Guests, number: usize, turns: Vec<Nanos>) -> Application {
+    pub fn of(group: &Guests, network: &Network, number: usize, turns: Vec<Nanos>) -> Application {
         use uc_experiment::Application as Written;
         match &group.application {
             Written::Bulk => Application::Bulk,
@@ -151,8 +151,11 @@ impl Application {
                 request_bytes: request.map(|request| request.0.into()),
                 turns,
             }),
-            Written::Web { rate, sizes } => Application::Web {
-                mean_gap: Nanos((1e9 / rate).round() as u64),
+            Written::Web { sizes, .. } => Application::Web {
+                mean_gap: {
+                    let rate = group.arrivals_per_s(network).unwrap_or_default();
+                    Nanos((1e9 / rate).round().max(1.0) as u64)
+                },
                 sizes: sizes.clone(),
             },
             Written::Messages { sizes, every } => Application::Messages {

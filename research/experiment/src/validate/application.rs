@@ -46,12 +46,20 @@ pub(super) fn check_application(key: &str, application: &Application) -> Check {
             request.map_or(Ok(()), |request| some("request", &request))?;
             rounds(*count)
         }
-        Application::Web { rate, sizes } => {
+        Application::Web { rate, load, sizes } => {
+            ensure(rate.is_some() != load.is_some(), &key, || {
+                "how often do transfers arrive? Give either `rate` or `load`".into()
+            })?;
+            let rate = rate.unwrap_or(1.0);
             ensure(
-                rate.is_finite() && *rate > 0.0,
+                rate.is_finite() && rate > 0.0,
                 &format!("{key}.rate"),
                 || format!("{rate} arrivals a second; give more than 0"),
             )?;
+            let load = load.unwrap_or(1.0);
+            ensure(load > 0.0 && load <= 1.0, &format!("{key}.load"), || {
+                format!("{load} of the link; give above 0 to 1")
+            })?;
             check_sizes(&format!("{key}.sizes"), sizes)
         }
         Application::Messages { sizes, every } => {
