@@ -1,4 +1,5 @@
-//! Experiments that name files of others run by those names: seven shapes of distributions.
+//! Experiments that name files of others run by those names: seven shapes of distributions, and two
+//! lists of flows.
 
 use std::path::Path;
 
@@ -131,4 +132,29 @@ fn seven_shapes_of_one_distribution_give_the_same_transfers() {
     assert!((sizes.len() / 4).abs_diff(small) < 75, "{small}");
     let tiny = sizes.iter().filter(|bytes| **bytes <= 1_500).count();
     assert!((sizes.len() / 8).abs_diff(tiny) < 60, "{tiny}");
+}
+
+#[test]
+fn flows_of_a_list_go_from_their_source_to_their_target_at_their_time() {
+    // Two flows of 1 MB to one host take twice the 8 ms of the third, which has its host for itself.
+    let hpcc = "4\n0 1 3 100 1000000 2.000000000\n3 0 3 100 1000000 2.04\n2 1 3 100 1000000 2\n\
+                3 0 3 100 7 2.000001500\n9 9 9\n\nFirst line: number of flows\n";
+    let htsim = "Nodes 4\nConnections 4\n0->1 id 1 start 0 size 1000000\n\
+                 3->0 id 2 start 40000000000 size 1000000\n2->1 id 3 start 0 size 1000000\n\
+                 3->0 id 4 start 1500000 size 7\n";
+    for (name, list) in [("flow.txt", hpcc), ("list.cm", htsim)] {
+        let folder = folder_with(&format!(
+            "{HEAD}start = \"10ms\"\napplication = {{ list = {{ file = \"{name}\" }} }}\n"
+        ));
+        std::fs::write(folder.path().join(name), list).unwrap();
+        let records = records(&folder, &[]);
+        let wanted = [
+            vec![(10_000_000, 1_000_000, false)],
+            vec![],
+            vec![(10_000_000, 1_000_000, false)],
+            vec![(10_001_500, 7, true), (50_000_000, 1_000_000, true)],
+        ];
+        assert_eq!(transfers(&records[0], 10_000_000), wanted, "{name}");
+        assert!(transfers(&records[0], 25_000_000)[0][0].2, "{name}");
+    }
 }

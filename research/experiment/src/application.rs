@@ -77,6 +77,9 @@ pub enum Application {
         /// Sizes of the transfers.
         sizes: Sizes,
     },
+    /// Transfers between given hosts at given times, each on a connection of its own, for which an
+    /// experiment's file may name a list ([`crate::named_files`]).
+    List(Vec<Listed>),
     /// Messages, one after the other on a connection that is opened at the flow's start and stays
     /// open to the end of the run; if there are several receivers, on one such connection to each.
     Messages {
@@ -103,10 +106,25 @@ impl Application {
             Application::Incast { .. } => "incast",
             Application::Epochs { .. } => "epochs",
             Application::Web { .. } => "web",
+            Application::List(_) => "list",
             Application::Messages { .. } => "messages",
         }
     }
 }
+
+/// A transfer of a list: `[source, target, size, start]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "[source, target, size, start]")]
+pub struct Listed(
+    /// Number of the sending host.
+    pub u32,
+    /// Number of the receiving host.
+    pub u32,
+    /// Payload of the transfer, above 0.
+    pub Bytes,
+    /// Start; the earliest of the list is that of the group.
+    pub Nanos,
+);
 
 /// A fixed size, or the sizes of a trace as points of their cumulative distribution: `"10kB"`, or
 /// `[["1kB", 0.5], ["100kB", 1.0]]`, for which an experiment's file may name a file of such points

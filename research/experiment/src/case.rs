@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use uc_law::{CouplingRules, Law, Parameters, Profile, StartLaw, Watch, keys};
 
-use crate::application::Application;
+use crate::application::{Application, Listed};
 use crate::coupling::Coupling;
 use crate::dupack::Dupack;
 use crate::hold::Hold;
 use crate::hypervisor::Hypervisor;
 use crate::network::{Network, Queue, Topology};
 use crate::pattern::Pattern;
-use crate::units::{BitsPerSec, Nanos};
+use crate::units::{BitsPerSec, Bytes, Nanos};
 
 /// `[[case]]`: the guests that send through the network. Cases of an experiment share nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -143,9 +143,12 @@ impl Guests {
     }
 
     /// Returns the maximum number of messages that all flows begin at fixed times: one at the
-    /// start, and one at each multiple of `every` after it; or one in each epoch. Messages that
-    /// begin when another has ended are bounded by the network.
+    /// start, and one at each multiple of `every` after it; or one in each epoch; or those of a list.
+    /// Messages that begin when another has ended are bounded by the network.
     pub fn timed_messages(&self, duration: Nanos) -> u128 {
+        if let Application::List(list) = &self.application {
+            return list.len() as u128;
+        }
         if let Application::Epochs { rounds, .. } = self.application {
             return u128::from(self.total_flows()) * u128::from(rounds);
         }
@@ -173,6 +176,27 @@ impl Guests {
         };
         let most = link.0 as f64 / (8.0 * sizes.mean_bytes() * f64::from(flows));
         rate.or(load.map(|load| load * most))
+    }
+
+    /// Returns the transfers of application `list` from a host, in order of their times: target,
+    /// payload, and time in the run. The earliest of the whole list is at the group's `start`.
+    pub fn listed_from(&self, host: u32) -> Vec<(u32, Bytes, Nanos)> {
+        let Application::List(list) = &self.application else {
+            return Vec::new();
+        };
+        let first = list.iter().map(|Listed(.., start)| *start).min();
+        let after = |start: Nanos| start.0 - first.unwrap_or_default().0;
+        let own = list.iter().filter(|Listed(source, ..)| *source == host);
+        let in_run = |&Listed(_, target, size, start): &Listed| {
+            (
+                target,
+                size,
+                Nanos(self.start.0.saturating_add(after(start))),
+            )
+        };
+        let mut found: Vec<_> = own.map(in_run).collect();
+        found.sort_by_key(|(.., at)| *at);
+        found
     }
 
     /// Returns the group whose window the flows share, by `share` or `coupling`.

@@ -58,7 +58,7 @@ mod validate;
 pub mod values;
 pub mod verdict;
 
-pub use application::{Application, Sizes};
+pub use application::{Application, Listed, Sizes};
 pub use arm::Arm;
 pub use basis::Basis;
 pub use case::{Case, Guests};

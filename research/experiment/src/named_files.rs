@@ -3,6 +3,7 @@
 //! So whatever sees the text sees the content: the hash of the setup, other machines that get the text,
 //! and the places of errors, because each value stays on its line.
 
+mod flows;
 mod sizes;
 
 use std::ops::Range;
@@ -51,10 +52,12 @@ fn find(
 ) -> Result<(), Error> {
     match value.get_ref() {
         DeValue::Table(table) => {
-            if parts(key).last() == Some(&"sizes") && table.contains_key("file") {
+            let key = parts(key).pop().unwrap_or_default();
+            if ["sizes", "list"].contains(&key) && table.contains_key("file") {
                 let named = Named {
                     path,
                     text,
+                    key,
                     value,
                     table,
                 };
@@ -77,26 +80,27 @@ fn find(
 struct Named<'a> {
     path: &'a Path,
     text: &'a str,
+    /// `sizes` or `list`.
+    key: &'a str,
     value: &'a Spanned<DeValue<'a>>,
     table: &'a DeTable<'a>,
 }
 
 impl Named<'_> {
-    /// Returns the points of the named distribution, as a value of TOML.
+    /// Returns the content of the named file as a value of TOML.
     fn content(&self) -> Result<String, Error> {
-        let known = ["file", "unit"];
-        if let Some(key) = self
-            .table
-            .keys()
-            .find(|key| !known.contains(&key.get_ref().as_ref()))
-        {
-            return Err(self.error(format!(
-                "unknown `{key}`; known here: file, unit",
-                key = key.get_ref()
-            )));
+        let known: &[&str] = match self.key {
+            "sizes" => &["file", "unit"],
+            _ => &["file"],
+        };
+        let mut keys = self.table.keys().map(|key| key.get_ref().as_ref());
+        if let Some(key) = keys.find(|key| !known.contains(key)) {
+            let known = known.join(", ");
+            return Err(self.error(format!("unknown `{key}`; known here: {known}")));
         }
         if !self.text[self.value.span()].starts_with('{') {
-            return Err(self.error("give it in one line: sizes = { file = \"NAME\" }".into()));
+            let key = self.key;
+            return Err(self.error(format!("write it in braces: {key} = {{ file = \"NAME\" }}")));
         }
         let name = self.string("file")?.unwrap_or_default();
         let unit: Bytes = match self.string("unit")? {
@@ -110,7 +114,11 @@ impl Named<'_> {
             let file = file.display();
             self.error(format!("could not read {file}: {error}; name a file by its path from the experiment's folder"))
         })?;
-        sizes::points(&text, unit).map_err(|(line, message)| Error::Parse {
+        let content = match self.key {
+            "sizes" => sizes::points(&text, unit),
+            _ => flows::flows(&text),
+        };
+        content.map_err(|(line, message)| Error::Parse {
             place: format!("{}:{line}", file.display()),
             message,
         })

@@ -9,6 +9,7 @@ mod expect;
 mod fault;
 mod hold;
 mod hypervisor;
+mod list;
 mod measure;
 mod network;
 mod parameters;

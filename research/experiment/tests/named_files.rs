@@ -222,3 +222,25 @@ fn errors_of_the_place_that_names_a_file_have_its_line_and_column() {
     let error = error.expect_err("a file").to_string();
     assert!(error.contains("expected a size (\"10kB\")"), "{error}");
 }
+
+#[test]
+fn errors_of_a_list_name_its_line_and_the_remedy() {
+    let no_flow = "is not source, target, group, port, bytes and seconds; write for example 0 1 3 100 10000 0.001";
+    let no_connection = "is not two hosts, a start in picoseconds and a size in bytes; write for example 0->1 id 1 start 0 size 10000";
+    for (content, error) in [
+        ("", "1: `` begins no list of flows; let it be their number (HPCC), or `Nodes` and the number of hosts (htsim)".to_owned()),
+        ("2\n0 1 3 100 7 0\n", "1: 2 flows are announced, and 1 follow; correct the number".into()),
+        ("1\n\n0 1 7 0\n", format!("3: `0 1 7 0` {no_flow}")),
+        ("1\n0 1 3 100 7 -1\n", format!("2: `0 1 3 100 7 -1` {no_flow}")),
+        ("Nodes 2\n0->1 start 0\n", format!("2: `0->1 start 0` {no_connection}")),
+        ("Nodes 2\n0->1 trigger 1 size 7\n", "2: flows that start when others end are not simulated; give each a `start`".into()),
+    ] {
+        let path = written("list", PLAIN, content);
+        let web = format!("web = {{ rate = 50, {PLAIN} }}");
+        assert!(SWEPT.contains(&web));
+        std::fs::write(&path, SWEPT.replacen(&web, "list = { file = \"sizes.txt\" }", 1)).unwrap();
+        let found = Experiment::load(&path).expect_err(content).to_string();
+        let folder = path.parent().unwrap().display();
+        assert_eq!(found, format!("{folder}/sizes.txt:{error}"));
+    }
+}

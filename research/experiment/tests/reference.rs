@@ -278,7 +278,13 @@ fn every_example_is_a_valid_experiment() {
             .unwrap_or_else(|error| panic!("{pattern}: {error}"));
     }
     for application in rows("Applications") {
-        let text = GOOD.replacen("count = 9", &format!("application = {application}"), 1);
+        let text = if application.contains("list") {
+            let group = format!("count = 17\napplication = {application}");
+            let pattern = "count = 9\npattern = { fan-in = { to = 0 } }";
+            switch.replacen(pattern, &group, 1)
+        } else {
+            GOOD.replacen("count = 9", &format!("application = {application}"), 1)
+        };
         let experiment = Experiment::from_str("t", &text).expect("reads");
         experiment
             .validate()

@@ -3,7 +3,7 @@
 use crate::common::{SWEPT, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
-const SIMULATED: [(&str, &str, &str); 40] = [
+const SIMULATED: [(&str, &str, &str); 41] = [
     (
         "leaves = 3",
         "leaves = 1",
@@ -70,6 +70,12 @@ const SIMULATED: [(&str, &str, &str); 40] = [
         "start = \"100ms\"\nstart_spread = \"900ms\"",
         "t.toml:31:9: case.0.guests.1.start: with start_spread it reaches the end of the run, \
              1s; start sooner",
+    ),
+    (
+        "web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] }",
+        "list = [[0, 1, \"1kB\", \"0s\"]]",
+        "t.toml:32:24: case.0.guests.1.application.list: in a leaf-spine no host sends to any \
+             other; take the topology `switch` or `fat-tree`",
     ),
     (
         "rate = 50,",
@@ -232,4 +238,63 @@ fn an_invalid_network_application_or_backend_is_refused_at_the_place() {
     for (from, to, expected) in SIMULATED {
         assert_eq!(refusal(SWEPT, from, to), expected, "{from:?} -> {to:?}");
     }
+}
+
+/// A list of two transfers on a switch, in which each row breaks one thing.
+#[test]
+fn senseless_lists_are_refused_with_place_and_remedy() {
+    let text = SWEPT.split("[[case]]").next().unwrap().replace(
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "{ switch = { hosts = 3 } }",
+    );
+    let text = format!(
+        "{text}[[case]]\nname = \"a\"\n[[case.guests]]\nname = \"g\"\nstack = \"dc\"\ncount = 3\n\
+         application = {{ list = [[0, 1, \"1kB\", \"2s\"], [1, 2, \"1B\", \"2500ms\"]] }}\n"
+    );
+    for (from, to, wanted) in [
+        (
+            "count = 3",
+            "count = 2",
+            "count: is 2; a list is for all hosts, with a flow each: give 3",
+        ),
+        (
+            "count = 3",
+            "count = 3\nflows = 2",
+            "flows: is 2; a list is for all hosts, with a flow each: give 1",
+        ),
+        (
+            "count = 3",
+            "count = 3\npattern = \"random\"",
+            "pattern: the list has the hosts and times of its transfers; leave it out",
+        ),
+        (
+            "[1, 2,",
+            "[1, 3,",
+            "application.list.1: from host 1 to host 3; give two different ones of 0 to 2",
+        ),
+        (
+            "[1, 2,",
+            "[2, 2,",
+            "application.list.1: from host 2 to host 2; give two different ones of 0 to 2",
+        ),
+        (
+            "\"1B\"",
+            "\"0B\"",
+            "application.list.1: is of 0 bytes; give at least 1B",
+        ),
+        (
+            "2500ms",
+            "3s",
+            "application.list: its last transfer begins 1s after time 0, and the run ends at 1s; \
+             lengthen the run",
+        ),
+    ] {
+        let found = refusal(&text, from, to);
+        assert!(
+            found.ends_with(&format!("case.0.guests.0.{wanted}")),
+            "{found}"
+        );
+    }
+    let read = uc_experiment::Experiment::from_str("t.toml", &text).expect("reads");
+    read.validate().unwrap_or_else(|error| panic!("{error}"));
 }

@@ -322,6 +322,9 @@ fn application(guests: &Guests, network: &Network) -> String {
             let rate = number(guests.arrivals_per_s(network).unwrap_or_default());
             format!(", {rate} arrivals a second of {}{load}", size(sizes))
         }
+        Application::List(list) => {
+            format!(", {} of a list", count(list.len(), "transfer"))
+        }
         Application::Messages {
             sizes,
             every: Some(every),

@@ -8,8 +8,13 @@ use crate::placement::shuffled;
 use crate::random_times::exponential;
 
 /// Returns the times at which each flow of a group begins a transfer, epoch by epoch; empty for a
-/// group without epochs. In each epoch the flows begin in random order, the first at once.
+/// group without epochs and lists. In each epoch the flows begin in random order, the first at once; by a
+/// list at its times.
 pub fn turns(group: &Guests, random: &mut Stream) -> Vec<Vec<Nanos>> {
+    if let Application::List(_) = group.application {
+        let times = |host| group.listed_from(host).iter().map(|(.., at)| *at).collect();
+        return (0..group.count).map(times).collect();
+    }
     let Application::Epochs {
         rounds, every, gap, ..
     } = group.application

@@ -107,6 +107,10 @@ pub fn receivers(
             )),
         };
     };
+    if let Application::List(_) = group.application {
+        let listed = group.listed_from(host as u32);
+        return Ok(listed.iter().map(|(target, ..)| *target as usize).collect());
+    }
     let hosts = hosts as usize;
     let others = (0..hosts).filter(|&other| other != host);
     let mut found: Vec<usize> = match &group.pattern {

@@ -239,7 +239,13 @@ impl<'a> Planner<'a> {
                     },
                     start,
                     stop: group.stop,
-                    application: Application::of(group, &self.experiment.network, number, turns),
+                    application: Application::of(
+                        group,
+                        &self.experiment.network,
+                        number,
+                        host,
+                        turns,
+                    ),
                 });
                 self.labels.push(Label {
                     group: group.name.clone(),

@@ -103,6 +103,8 @@ pub enum Application {
         /// Distribution of transfer sizes.
         sizes: Sizes,
     },
+    /// Transfers at given times, each over a connection of its own: one to each receiver, in their order.
+    List(Vec<(Nanos, u64)>),
     /// Messages over connections that stay open, one to each receiver.
     Messages {
         /// Distribution of message sizes.
@@ -114,9 +116,15 @@ pub enum Application {
 }
 
 impl Application {
-    /// Returns the traffic of a flow of a group, which is number `number` of its case. `turns`:
+    /// Returns the traffic of a flow on `host`, of a group which is number `number` of its case. `turns`:
     /// start times of its transfers, if they begin in epochs.
-    pub fn of(group: &Guests, network: &Network, number: usize, turns: Vec<Nanos>) -> Application {
+    pub fn of(
+        group: &Guests,
+        network: &Network,
+        number: usize,
+        host: usize,
+        turns: Vec<Nanos>,
+    ) -> Application {
         use uc_experiment::Application as Written;
         match &group.application {
             Written::Bulk => Application::Bulk,
@@ -158,6 +166,10 @@ impl Application {
                 },
                 sizes: sizes.clone(),
             },
+            Written::List(_) => {
+                let listed = group.listed_from(host as u32).into_iter();
+                Application::List(listed.map(|(_, size, at)| (at, size.0.into())).collect())
+            }
             Written::Messages { sizes, every } => Application::Messages {
                 sizes: sizes.clone(),
                 every: *every,

@@ -56,7 +56,7 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
     let is_endless = match &flow.plan().application {
         Application::Bulk => !flow.has_stopped(),
         Application::Web { .. } | Application::Messages { .. } => true,
-        Application::Transfer { .. } | Application::Epochs(_) => false,
+        Application::Transfer { .. } | Application::Epochs(_) | Application::List(_) => false,
         Application::Exchange(exchange) => exchange.rounds == 0,
     };
     let transfers = flow.completions();
@@ -68,6 +68,7 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
             !waits && transfers.len() == exchange.rounds as usize
         }
         Application::Epochs(epochs) => !waits && transfers.len() == epochs.turns.len(),
+        Application::List(list) => !waits && transfers.len() == list.len(),
         Application::Transfer { .. } => !waits && transfers.len() == flow.plan().receivers.len(),
         _ => !waits,
     };

@@ -62,6 +62,8 @@ pub(super) fn check_application(key: &str, application: &Application) -> Check {
             })?;
             check_sizes(&format!("{key}.sizes"), sizes)
         }
+        // Its hosts and times are checked with the topology.
+        Application::List(_) => Ok(()),
         Application::Messages { sizes, every } => {
             ensure(
                 every.is_none_or(|every| every.0 > 0),

@@ -8,6 +8,7 @@ use super::dupack::check_dupack;
 use super::fault::{Check, check_name, ensure, fault};
 use super::hold::check_hold;
 use super::hypervisor::check_hypervisors;
+use super::list::check_list;
 use super::network::check_queue;
 use super::parameters::check_parameters;
 use super::pattern::check_pattern;
@@ -64,7 +65,10 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         })?;
         check_guests(&key, guests, experiment)?;
         check_ends(&key, guests, experiment)?;
-        check_pattern(&key, guests, experiment.network.topology)?;
+        match &guests.application {
+            Application::List(list) => check_list(&key, list, guests, experiment)?,
+            _ => check_pattern(&key, guests, experiment.network.topology)?,
+        }
         if let Some(host) = &guests.host {
             let (from, to) = guests.ends(experiment.network.topology);
             let first = *hosts.entry(host).or_insert((from, to));
@@ -100,6 +104,7 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
 fn check_messages(key: &str, sum: u128, guests: &Guests) -> Check {
     let (field, what) = match guests.application {
         Application::Epochs { .. } => ("epochs.rounds", "transfers"),
+        Application::List(_) => ("list", "transfers"),
         _ => ("messages.every", "messages"),
     };
     let key = format!("{key}.application.{field}");

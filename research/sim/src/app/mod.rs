@@ -33,7 +33,7 @@ impl Applications {
             hosts.wake(number, plan.start);
             let state = match &plan.application {
                 Application::Bulk => State::Bulk,
-                Application::Transfer { .. } => State::Transfers(0),
+                Application::Transfer { .. } | Application::List(_) => State::Transfers(0),
                 Application::Epochs(_) => State::Epochs(0),
                 Application::Exchange(exchange) => {
                     if let Some(barrier) = exchange.barrier {
@@ -102,6 +102,7 @@ impl Applications {
         match (&flow.plan.application, is_first) {
             (Application::Epochs(_), _) => self.next_epoch(number, hosts),
             (Application::Web { .. }, _) => self.web_arrival(number, is_first, hosts),
+            (Application::List(_), _) => self.next_listed(number, hosts),
             (Application::Messages { .. }, true) => self.messages_open(number, hosts),
             (Application::Messages { .. }, false) => {
                 self.next_message(number, hosts);

@@ -1,5 +1,5 @@
 //! Transfers over connections of their own: without end, or of a size; one to each of a flow's
-//! receivers, a few at a time.
+//! receivers, a few at a time, or at times of a list.
 
 use super::Applications;
 use super::progress::State;
@@ -57,6 +57,25 @@ impl Applications {
             return Ok(());
         }
         *begun += 1;
+        self.transfer(number, receiver, bytes, hosts)
+    }
+
+    /// Starts the transfer of a list that is due, and waits for the time of the next.
+    pub(super) fn next_listed(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
+        let flow = &mut self.flows[number];
+        let (State::Transfers(begun), Application::List(list)) =
+            (&mut flow.state, &flow.plan.application)
+        else {
+            return Ok(());
+        };
+        let receiver = *begun;
+        let Some(&(_, bytes)) = list.get(receiver) else {
+            return Ok(());
+        };
+        *begun += 1;
+        if let Some(&(next, _)) = list.get(*begun) {
+            hosts.wake(number, next.max(hosts.now()));
+        }
         self.transfer(number, receiver, bytes, hosts)
     }
 
