@@ -1,6 +1,9 @@
 //! Packet-hops per second of one core: 50 flows over a dumbbell, three links each way.
 //!
-//! `cargo run --release -p uc-net --example hops [seconds of virtual time]`
+//! `cargo run --release -p uc-net --example hops [seconds of virtual time [Gb/s]]`
+//!
+//! 20 s at 10 Gb/s if not given. At another rate all times are divided, those of the links and of the
+//! run, so that the packets are the same: the processor's time must be, too.
 //!
 //! Every flow keeps a fixed window in flight; each packet that arrives is answered by an
 //! acknowledgment, and each acknowledgment releases the next packet. The trunk marks by threshold.
@@ -81,9 +84,14 @@ fn answer(host: HostId, segment: Segment) -> (HostId, Segment) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let seconds = std::env::args()
-        .nth(1)
-        .map_or(Ok(20), |text| text.parse())?;
+    let mut arguments = std::env::args().skip(1);
+    let mut next = |default| {
+        arguments
+            .next()
+            .map_or(Ok(default), |text| text.parse::<u64>())
+    };
+    let (seconds, rate_gbit) = (next(20)?, next(10)?.max(1));
+    let scaled = |time: Nanos| Nanos(time.0 * 10 / rate_gbit);
     let large = QueueSpec::DropTail {
         limit: Length::Packets(2_000),
     };
@@ -92,9 +100,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         mark: Length::Packets(65),
         drop_not_ect: false,
     };
-    let delay = Nanos::from_micros(20);
-    let access = LinkSpec::new(BitsPerSec::from_mbit(10_000), delay, large);
-    let trunk = LinkSpec::new(BitsPerSec::from_mbit(10_000), delay, marking);
+    let delay = scaled(Nanos::from_micros(20));
+    let rate = BitsPerSec::from_mbit(rate_gbit * 1_000);
+    let access = LinkSpec::new(rate, delay, large);
+    let trunk = LinkSpec::new(rate, delay, marking);
     let dumbbell = Dumbbell::new(FLOWS, access, trunk)?;
     let mut network = Network::new(&dumbbell.topology, 1)?;
     for flow in 0..FLOWS {
@@ -115,7 +124,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let mut counts = Counts::default();
-    let end = Nanos::from_secs(seconds);
+    let end = scaled(Nanos::from_secs(seconds));
     let started = Instant::now();
     while let Some(Delivery { at, host, packet }) = network.next_delivery(end, &mut counts) {
         let (peer, answer) = answer(host, packet);
@@ -128,7 +137,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .sum();
     println!(
         "{hops} packet-hops in {:.3} s: {:.2} M packet-hops/s; {} marks, {} drops, {FLOWS} flows, \
-         {seconds} s of virtual time",
+         {end} of virtual time",
         elapsed.as_secs_f64(),
         hops as f64 / elapsed.as_secs_f64() / 1e6,
         counts.marks,

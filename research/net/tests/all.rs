@@ -9,5 +9,6 @@ mod network_laws;
 mod networks;
 mod queues;
 mod random;
+mod rates;
 mod shapes;
 mod stepping;
