@@ -43,8 +43,5 @@ fn packets_take_as_long_on_fast_links_as_on_slow_ones() {
     }
     // `make bench` measures the ratio; a list that is sorted by insertion took 7 and 14 times as long.
     let [slow, fast, fastest] = quickest;
-    assert!(
-        fast < slow * 3 / 2 && fastest < slow * 3 / 2,
-        "{quickest:?}"
-    );
+    assert!(fast < slow * 2 && fastest < slow * 2, "{quickest:?}");
 }
