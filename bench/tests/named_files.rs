@@ -156,5 +156,11 @@ fn flows_of_a_list_go_from_their_source_to_their_target_at_their_time() {
         ];
         assert_eq!(transfers(&records[0], 10_000_000), wanted, "{name}");
         assert!(transfers(&records[0], 25_000_000)[0][0].2, "{name}");
+        // 7 bytes: three times two links of 5 us, and 61 bytes of a packet over each at 1 Gb/s.
+        let small = &records[0]["flows"][3]["completions"][0];
+        assert_eq!(small["ideal_ns"], 30_000 + 2 * 488);
+        let took_ns =
+            small["finished_ns"].as_u64().unwrap() - small["started_ns"].as_u64().unwrap();
+        assert!((30_976..35_000).contains(&took_ns), "{took_ns}");
     }
 }

@@ -182,6 +182,10 @@ pub enum Measure {
         /// absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sizes: Option<[Bytes; 2]>,
+        /// Divide each time by the shortest in which an empty network carries the transfer: a round trip
+        /// for the handshake, propagation, and the rate of the slowest link. Default false.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        slowdown: bool,
     },
     /// Number of transfers of group `of` that began in the measured part and that the end of the
     /// run cut off.
@@ -352,6 +356,7 @@ impl Measure {
             | Measure::ClockJump { .. }
             | Measure::Rto { .. }
             | Measure::PacketRtt { .. }
+            | Measure::Fct { slowdown: true, .. }
             | Measure::Alpha {
                 which: Alpha::Exact,
                 ..

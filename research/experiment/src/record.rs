@@ -118,6 +118,18 @@ pub struct Completion {
     pub finished_ns: Option<u64>,
     /// Payload of the transfer.
     pub bytes: u64,
+    /// Shortest time in which an empty network carries it, in nanoseconds; `None` if the backend does not
+    /// know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_ns: Option<u64>,
+}
+
+impl Completion {
+    /// Returns its time from start to end; of one that the run's end interrupted, so far.
+    pub fn time(&self, end: Nanos) -> Nanos {
+        let finished_ns = self.finished_ns.unwrap_or(end.0);
+        Nanos(finished_ns.saturating_sub(self.started_ns))
+    }
 }
 
 /// The state of one flow at one time, at its sender unless stated otherwise.

@@ -237,6 +237,7 @@ fn of_any(case: &Case) -> Vec<Measure> {
                 of,
                 statistic: Statistic::Mean,
                 sizes: None,
+                slowdown: false,
             },
         ]
     };

@@ -117,6 +117,7 @@ fn record() -> RunRecord {
         started_ns: started_ms * MS,
         finished_ns: took_ms.map(|took_ms| (started_ms + took_ms) * MS),
         bytes,
+        ideal_ns: None,
     };
     let samples = flow(0, 80_000, [(1, 1_000); 2], [[0; 3]; 2]).samples;
     let mice = FlowRecord {

@@ -62,6 +62,7 @@ fn transfer(started_ms: u64, took_ms: Option<u64>) -> Completion {
         started_ns: started_ms * MS,
         finished_ns: took_ms.map(|took_ms| (started_ms + took_ms) * MS),
         bytes: 10_000,
+        ideal_ns: Some(MS),
     }
 }
 
@@ -132,6 +133,8 @@ fn completion_times_are_of_transfers_that_began_in_the_measured_part() {
     near(fct(""), 4.0 / 6.0);
     near(fct(", statistic = \"p50\""), 0.03);
     near(fct(", statistic = \"p99\""), 3.0);
+    // Each would take 1 ms alone.
+    near(fct(", statistic = \"p50\", slowdown = true"), 30.0);
     near(fct(", statistic = \"max\""), 3.0);
     near(
         measure(

@@ -75,6 +75,7 @@ impl TransferTimes {
             started_ns: transfer.began.since(started).0,
             finished_ns: transfer.arrived.map(|at| at.since(started).0),
             bytes: transfer.bytes,
+            ideal_ns: None,
         };
         self.state().transfers.iter().map(completion).collect()
     }

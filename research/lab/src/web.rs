@@ -188,6 +188,7 @@ impl Client {
                 started_ns,
                 finished_ns: fetched.then(|| clock::now().since(self.started).0),
                 bytes: self.pages.bytes.into(),
+                ideal_ns: None,
             });
             if !fetched {
                 break;

@@ -8,6 +8,7 @@ mod connections;
 mod cores;
 mod coupled;
 mod granting;
+mod ideal;
 mod machines;
 mod notice;
 mod starting;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 
 use uc_core::{COMPILED, Core};
 use uc_net::random::Stream;
-use uc_net::{Arrival, Ecn, HostId, Nanos, Network};
+use uc_net::{Arrival, BitsPerSec, Ecn, HostId, Nanos, Network};
 
 use crate::capture::{Capture, Watcher};
 use crate::coupling::Couplings;
@@ -45,6 +46,8 @@ const EVENTS_PER_INSTANT_MAX: u32 = 1 << 24;
 #[derive(Debug)]
 pub struct Hosts {
     network: Network<Packet>,
+    /// Rate and propagation delay of each link.
+    wires: Vec<(BitsPerSec, Nanos)>,
     /// Decides at all ports.
     core: Core,
     /// Ports of the hosts with a policy.
@@ -80,6 +83,10 @@ impl Hosts {
     /// [`SimError::Network`], or [`SimError::NoRoute`] for a flow whose two ends no links connect.
     pub fn new(scenario: &Scenario) -> Result<Hosts, SimError> {
         let mut network = Network::new(&scenario.topology, scenario.seed)?;
+        let links = scenario.topology.links().iter();
+        let wires = links
+            .map(|link| (link.spec.rate, link.spec.delay))
+            .collect();
         check_routes(scenario, &network)?;
         network.expect_only(scenario.flows.iter().flat_map(|flow| ways(scenario, flow)));
         let mut timers = Timers::default();
@@ -88,6 +95,7 @@ impl Hosts {
         let machines = Machines::new(scenario, &mut timers, &mut owners);
         Ok(Hosts {
             network,
+            wires,
             core: COMPILED,
             ports: BTreeMap::new(),
             port_settings: Settings::default(),

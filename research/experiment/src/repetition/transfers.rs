@@ -13,13 +13,23 @@ impl<'a> Repetition<'a> {
         of: &str,
         statistic: Statistic,
         sizes: Option<[Bytes; 2]>,
+        slowdown: bool,
     ) -> Result<f64, MeasureError> {
-        let end_ns = self.experiment.duration.0;
-        let time_s = |transfer: &Completion| {
-            let finished_ns = transfer.finished_ns.unwrap_or(end_ns);
-            Nanos(finished_ns.saturating_sub(transfer.started_ns)).as_secs_f64()
-        };
-        let times_s: Vec<f64> = self.transfers(case, of, sizes)?.map(time_s).collect();
+        let end = self.experiment.duration;
+        let mut values = Vec::new();
+        for transfer in self.transfers(case, of, sizes)? {
+            let time = transfer.time(end);
+            values.push(match (slowdown, transfer.ideal_ns) {
+                (false, _) => time.as_secs_f64(),
+                (true, Some(ideal_ns)) => time.0 as f64 / ideal_ns.max(1) as f64,
+                (true, None) => {
+                    let flow = self.flows(case, of)?[0];
+                    let why = "no shortest times of its transfers; give it application transfer, web \
+                               or list, and run it --on sim";
+                    return Err(self.lacks(case, flow, why));
+                }
+            });
+        }
         let none = || match sizes {
             None => MeasureError::NoTransfer {
                 case: case.into(),
@@ -32,7 +42,7 @@ impl<'a> Repetition<'a> {
                 group: of.into(),
             },
         };
-        statistic.of(&times_s).ok_or_else(none)
+        statistic.of(&values).ok_or_else(none)
     }
 
     pub(super) fn unfinished(

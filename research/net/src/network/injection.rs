@@ -50,6 +50,20 @@ impl<P: Packet> Network<P> {
         }
     }
 
+    /// Returns the links of a path, in their order; where several are equally good, one of them.
+    pub fn links_of(&self, path: Path) -> Vec<LinkId> {
+        let mut links = vec![path.link];
+        let mut end = self.ends[path.link.0 as usize];
+        while end != path.to.0 as usize {
+            let Some(link) = self.routes.next(end, path.to, || 0) else {
+                break;
+            };
+            links.push(link);
+            end = self.ends[link.0 as usize];
+        }
+        links
+    }
+
     /// Injects a packet as [`Network::inject`] does, on a path of this network.
     // Always inlined, so that the packet is made where it is stored.
     #[inline(always)]

@@ -84,6 +84,7 @@ fn with_transfers(flow: FlowRecord, salt: u64) -> FlowRecord {
             started_ns: i * 1_000_000_000,
             finished_ns: (i < 29).then_some(i * 1_000_000_000 + (time_ms * 1e6) as u64),
             bytes: 20_000,
+            ideal_ns: None,
         }
     };
     let (short, long) = if legacy { (900, 12) } else { (4_000, 0) };

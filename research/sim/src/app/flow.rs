@@ -103,6 +103,7 @@ impl Flow {
             started_ns: now.0,
             finished_ns: None,
             bytes,
+            ideal_ns: None,
         });
         self.completions.len() - 1
     }

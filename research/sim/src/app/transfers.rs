@@ -88,7 +88,11 @@ impl Applications {
         hosts: &mut Hosts,
     ) -> Result<(), SimError> {
         let slot = self.open(number, receiver, hosts)?;
+        let ideal_ns = Some(hosts.ideal(slot, bytes).0);
         self.flows[number].serve(hosts.now(), bytes);
+        if let Some(transfer) = self.flows[number].completions.last_mut() {
+            transfer.ideal_ns = ideal_ns;
+        }
         hosts.write(slot, Side::Guest, bytes);
         hosts.finish(slot, Side::Guest);
         hosts.want(slot, Side::Receiver, bytes);
