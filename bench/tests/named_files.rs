@@ -65,6 +65,10 @@ fn records(folder: &TempDir, arguments: &[&str]) -> Vec<Value> {
         .args(arguments);
     let outcome = outcome(command);
     assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    // Without expectations there are numbers of groups and sizes.
+    for words in ["Mbit/s a flow", "slowdown p99", "to 10"] {
+        assert!(outcome.stdout.contains(words), "{}", outcome.stdout);
+    }
     let out = folder.path().join("out/t-named");
     let whole: Value = read(&out.join("records.json"));
     let records = whole.as_array().or_else(|| whole["records"].as_array());

@@ -37,6 +37,7 @@ pub mod samples;
 mod setup;
 pub mod table;
 pub mod tables;
+mod transfer_table;
 mod unit;
 mod words;
 

@@ -4,20 +4,18 @@ use uc_experiment::Outcome;
 
 use crate::Report;
 use crate::numbers::{found, number};
-use crate::words;
+use crate::{group_table, run_set, transfer_table, unit, words};
 
 /// Maximum width of a line.
 pub const COLUMNS: usize = 100;
 
 const GAP: &str = "  ";
 
-/// Number of columns.
-pub(crate) const CELLS: usize = 7;
 /// Minimum width of the first column, the names.
 const NAME_MIN: usize = 18;
 
 /// Formats a title, one line per verdict (more where its name is long), a summary, and what some
-/// verdicts need to be understood.
+/// verdicts need to be understood; without expectations, numbers of the groups and their transfers.
 pub fn table(report: &Report<'_>) -> String {
     let header = [
         "expectation",
@@ -30,6 +28,7 @@ pub fn table(report: &Report<'_>) -> String {
     ]
     .map(String::from);
     let mut rows = vec![header];
+    let is_judged = !report.experiment.expects.is_empty();
     for verdict in report.verdicts() {
         rows.push([
             words::verdict(verdict),
@@ -44,8 +43,31 @@ pub fn table(report: &Report<'_>) -> String {
     let mut lines = wrap(&title(report), COLUMNS);
     lines.extend(wrap(&circumstances(report), COLUMNS));
     lines.push(String::new());
-    lines.extend(grid(&rows));
-    lines.push(words::tally(report));
+    if is_judged {
+        lines.extend(grid(&rows));
+        lines.push(words::tally(report));
+    } else {
+        let sets = run_set::sets(report);
+        let rate = unit::of_rate(&sets);
+        let a_flow = format!("{} a flow", rate.name);
+        let header = [
+            "case",
+            "group",
+            "flows",
+            &a_flow,
+            "drops/run",
+            "marks/run",
+            "timeouts/run",
+            "ECN",
+        ];
+        let mut groups = vec![header.map(String::from)];
+        groups.extend(group_table::rows(&sets, rate));
+        lines.extend(grid(&groups));
+        let transfers = transfer_table::rows(&sets);
+        if transfers.len() > 1 {
+            lines.extend(grid(&transfers));
+        }
+    }
     for remark in words::remarks(report) {
         lines.extend(wrap(&remark, COLUMNS));
     }
@@ -66,7 +88,7 @@ pub(crate) fn text(lines: &[String]) -> String {
 
 /// Aligns rows, the header first, between two rules: the first cell to the left, in several lines if
 /// it is long, the others to the right.
-pub(crate) fn grid(rows: &[[String; CELLS]]) -> Vec<String> {
+pub(crate) fn grid<const CELLS: usize>(rows: &[[String; CELLS]]) -> Vec<String> {
     let mut widths = [0; CELLS];
     for (column, width) in widths.iter_mut().enumerate() {
         *width = rows
@@ -114,7 +136,7 @@ fn circumstances(report: &Report<'_>) -> String {
     )
 }
 
-fn row_lines(row: &[String; CELLS], widths: &[usize; CELLS]) -> Vec<String> {
+fn row_lines<const CELLS: usize>(row: &[String; CELLS], widths: &[usize; CELLS]) -> Vec<String> {
     let mut lines = Vec::new();
     for (i, name) in wrap(&row[0], widths[0]).into_iter().enumerate() {
         let mut line = format!("{name:<width$}", width = widths[0]);

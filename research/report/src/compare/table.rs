@@ -3,7 +3,7 @@
 use uc_experiment::{Change, Compared};
 
 use super::{Sides, alone, chance, difference, interval, left_out, mean, name, origin, tally};
-use crate::table::{CELLS, COLUMNS, grid, text, wrap};
+use crate::table::{COLUMNS, grid, text, wrap};
 
 /// Formats where both results come from, one line per measure, and what was left out.
 pub fn table(sides: &Sides<'_>) -> String {
@@ -42,7 +42,7 @@ pub fn table(sides: &Sides<'_>) -> String {
     text(&lines)
 }
 
-fn row(row: &Compared) -> [String; CELLS] {
+fn row(row: &Compared) -> [String; 7] {
     let verdict = row.change.words(&row.measure);
     let verdict = match row.change {
         Change::More | Change::Less => verdict.to_uppercase(),
