@@ -15,5 +15,6 @@ mod live_parity;
 mod live_reopen;
 mod live_share;
 mod live_split_figures;
+mod live_watch_faster;
 mod live_watch_late;
 mod live_wire;
