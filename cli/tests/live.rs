@@ -11,6 +11,7 @@ mod live_detach;
 mod live_drain;
 mod live_dupack;
 mod live_floods;
+mod live_forged;
 mod live_forgotten;
 mod live_guest;
 mod live_half_blind;
