@@ -12,7 +12,7 @@ fn policy(law: &str) -> String {
     format!(
         "[[tenant]]\nname = \"acme\"\nports = \"{PORT}\"\n\n[[rule]]\nremote_port = [1, 9]\n\
          law = \"pass\"\n\n[[rule]]\nlocal_port = \"1024-65535\"\nremote_port = \"10-65535\"\n\
-         law = \"{law}\"\n"
+         law = \"{law}\"\nprofile = \"rfc\"\n"
     )
 }
 
@@ -51,6 +51,7 @@ fn live_a_rule_has_one_number_and_its_line_is_shown_while_it_is_in_force() {
         told.contains(&format!("rule 2 ({config}:{line}), of plan")),
         "{told}"
     );
+    assert!(told.contains("profile rfc"), "{told}");
     let story = object(&outcome(here.uc(&["explain", &source, "--json"])));
     assert_eq!(story["rule_at"]["line"], line, "{story}");
     assert_eq!(story["rule_at"]["place"], config, "{story}");
