@@ -194,15 +194,22 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 		__u8 priority, const struct uc_ccc_report *said, __u64 now_ns)
 {
 	struct uc_ccc_report report = uc_ccc_believe(said);
+	__u32 window_bytes;
 
 	report.state = uc_min64(report.state, UC_CCC_LOSS);
 	uc_ccc_merge(&report, now_ns);
 	now_ns = uc_max64(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	if (!ccc->guests.counted.flows) {
-		uc_ccc_set_window(ccc, (__u64)report.cwnd_bytes << 16);
-		ccc->ssthresh_bytes = report.ssthresh_bytes;
+		window_bytes = report.cwnd_bytes;
 		ccc->cut_ns = 0;
+		/* a reduction that its law has begun elsewhere ends at ssthresh */
+		if (report.state == UC_CCC_RECOVERY) {
+			window_bytes = uc_min64(window_bytes, report.ssthresh_bytes);
+			ccc->cut_ns = uc_max64(now_ns, 1);
+		}
+		uc_ccc_set_window(ccc, (__u64)window_bytes << 16);
+		ccc->ssthresh_bytes = report.ssthresh_bytes;
 	}
 	flow->priority = uc_max64(priority, 1);
 	flow->state = report.state;

@@ -87,6 +87,24 @@ fn joins_and_leaves_leave_the_sum_alone() {
 }
 
 #[test]
+fn a_first_flow_in_a_reduction_brings_the_window_that_it_ends_with() {
+    let reduced = Report {
+        ssthresh_bytes: 10 * MSS,
+        state: consts::RECOVERY as u8,
+        ..report(20 * MSS)
+    };
+    let mut home = Home::new(GroupPolicy::default());
+    home.register(0, 0, 1, &reduced);
+    home.now_ns += ROUND_NS;
+    let over = Report {
+        ssthresh_bytes: 10 * MSS,
+        ..report(10 * MSS)
+    };
+    home.update(0, &over);
+    assert_eq!(home.answer(0).cwnd_bytes, 10 * MSS);
+}
+
+#[test]
 fn the_first_flow_brings_the_window_and_later_ones_skip_slow_start() {
     let mut home = Home::new(GroupPolicy::default());
     let first = home.join(0, 1, 1, 10 * MSS, consts::INFINITE_SSTHRESH);

@@ -456,9 +456,12 @@ impl Model {
     pub fn register(&mut self, guest: u32, id: u32, priority: u8, report: &Report, now_ns: u64) {
         self.advance(now_ns);
         if self.awake_guests().next().is_none() {
-            self.set_window(u64::from(report.cwnd_bytes) << 16);
+            let is_reduced = u32::from(report.state) == consts::RECOVERY;
+            let end = is_reduced.then_some(report.ssthresh_bytes);
+            let window = end.map_or(report.cwnd_bytes, |end| end.min(report.cwnd_bytes));
+            self.set_window(u64::from(window) << 16);
             self.ssthresh = report.ssthresh_bytes.into();
-            self.cut_ns = None;
+            self.cut_ns = is_reduced.then_some(now_ns);
         }
         self.guests.entry(guest).or_default();
         let flow = self.flows.entry(id).or_default();
