@@ -186,7 +186,7 @@ impl Chain {
             return None;
         }
         let plan = best.plan.clone();
-        let is_judged = best.standing.games >= 2 * GAMES_LEAST;
+        let is_judged = best.standing.games >= GAMES_MOST;
         let standing = match is_judged {
             true => self.arena.judge(&plan),
             false => {

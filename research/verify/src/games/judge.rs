@@ -20,11 +20,17 @@ const CLOSE: f64 = 0.02;
 pub const RETRIALS: u64 = 24;
 /// A plan that is so far beyond a bar in [`RETRIALS`] games breaks it: four standard errors.
 const SURE: f64 = 0.15;
-/// Games by which a plan is judged that misses a bar by less. The search has chosen it by its
+/// The most games by which a plan is judged that misses a bar by less. The search has chosen it by its
 /// luck in the others; these have seeds of their own. A guest's goodput in a game deviates from its
 /// mean by 13 % at most (law `coupled`, 1,000 games), so the ratio of two means by 0.6 %. With 200 games
 /// it was 1.3 %, which in 200 networks is more than 3 % in the worst.
 pub const FINALS: u64 = 1_000;
+/// Games of a block, of which the finals consist.
+const BLOCK: u64 = 20;
+/// The fewest blocks that decide.
+const BLOCKS_LEAST: usize = 8;
+/// Standard errors of the blocks' mean between it and each bar, at which they decide.
+const ERRORS: f64 = 4.0;
 /// Games of the best plan of a chain that breaks no bar: its gain deviates by 1.3 %.
 const REPORTED: u64 = 200;
 
@@ -78,6 +84,14 @@ impl Standing {
             games,
         }
     }
+}
+
+/// Returns whether the values' mean is [`ERRORS`] of its standard errors away from a bar.
+fn is_far(values: impl Iterator<Item = f64> + Clone, bar: f64) -> bool {
+    let count = values.clone().count() as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
+    (mean - bar).abs() > ERRORS * (squares / (count - 1.0) / count).sqrt()
 }
 
 fn sum(parts: impl Iterator<Item = Goodput>) -> Goodput {
@@ -154,28 +168,50 @@ impl Arena {
             .unwrap_or_default()
     }
 
-    /// Judges a plan by the mean of many games, of those of [`Arena::judge`] if it breaks a bar in them.
+    /// Judges a plan by the mean of many games, of [`FINALS`] others if it breaks a bar in them.
     pub fn judge_well(&mut self, plan: &Plan) -> Standing {
         let standing = self.mean(plan, 1..=REPORTED);
         match standing.holds() {
             true => standing,
-            false => self.judge(plan),
+            false => self.decide(plan, REPORTED),
         }
     }
 
     /// Judges a plan by the mean of games, of the more the closer it comes to a bar.
     pub fn judge(&mut self, plan: &Plan) -> Standing {
-        let mut games = RETRIALS / 4;
-        let mut standing = self.mean(plan, 1..=games);
+        let mut standing = self.mean(plan, 1..=RETRIALS / 4);
         if standing.reward() > GAIN_MAX - CLOSE {
-            games = RETRIALS;
-            standing = self.mean(plan, 1..=games);
+            standing = self.mean(plan, 1..=RETRIALS);
         }
         if !standing.holds() && standing.reward() <= GAIN_MAX + SURE {
-            games += FINALS;
-            standing = self.mean(plan, RETRIALS + 1..=RETRIALS + FINALS);
+            standing = self.decide(plan, RETRIALS);
         }
-        Standing { games, ..standing }
+        standing
+    }
+
+    /// Plays blocks of games with the seeds after this one, until both bars are clearly met or missed.
+    /// Returns their mean; its games are all of the plan's.
+    fn decide(&mut self, plan: &Plan, after: u64) -> Standing {
+        let mut blocks: Vec<Standing> = Vec::new();
+        for first in (after + 1..=after + FINALS).step_by(BLOCK as usize) {
+            blocks.push(self.mean(plan, first..=first + BLOCK - 1));
+            if blocks.len() >= BLOCKS_LEAST
+                && is_far(blocks.iter().map(|block| block.gain), GAIN_MAX)
+                && is_far(blocks.iter().map(|block| block.left), LEFT_MIN)
+            {
+                break;
+            }
+        }
+        let none = Standing {
+            gain: 0.0,
+            left: 0.0,
+            games: 0,
+        };
+        let mean = blocks.into_iter().fold(none, Standing::and);
+        Standing {
+            games: after + mean.games,
+            ..mean
+        }
     }
 
     /// Plays a plan in one game for each seed. Returns the means.
