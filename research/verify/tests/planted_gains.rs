@@ -1,25 +1,133 @@
-//! Sensitivity of the corpus: its plan must gain where the core has the fault that the plan was found by.
+//! Sensitivity of the corpus and of the search: where the core has a fault that suspends the law, a plan must
+//! gain.
 
+use std::time::{Duration, Instant};
+
+use uc_core::Law;
 use uc_core::mutant::{Mutant, compile};
-use uc_verify::games::Network;
-use uc_verify::games::corpus;
+use uc_verify::games::campaign::CHAIN_PLANS;
+use uc_verify::games::corpus::{self, PROFILES};
 use uc_verify::games::judge::{Arena, GAIN_MAX};
+use uc_verify::games::{Campaign, Guard, Network};
+
+const PROLONGED: Mutant = Mutant::new(
+    "each timeout prolongs the repair",
+    "laws/reno_linux.h",
+    "if (!uc_guard_segments(&flow->policy))\n\t\treno->recover = flow->snd_nxt;",
+    "reno->recover = flow->snd_nxt;",
+);
+
+/// A fault for each state in which a law is suspended, or could be, with the law under which it shows.
+const SUSPENDED: [(Law, Mutant); 7] = [
+    (Law::ECN, PROLONGED),
+    (
+        Law::DELAY,
+        Mutant::new(
+            "each timeout prolongs the repair under law delay",
+            "laws/delay.h",
+            "!uc_guard_segments(&flow->policy))\n\t\tflow->reno.recover = flow->snd_nxt;",
+            "1)\n\t\tflow->reno.recover = flow->snd_nxt;",
+        ),
+    ),
+    (
+        Law::ECN,
+        Mutant::new(
+            "each ACK prolongs a recovery",
+            "laws/reno_linux.h",
+            "\tif (!passed)\n\t\treturn;",
+            "\tif (flow->ca == UC_CA_RECOVERY)\n\t\treno->recover = flow->snd_nxt;\n\tif (!passed)\n\t\treturn;",
+        ),
+    ),
+    (
+        Law::ECN,
+        Mutant::new(
+            "a mark leaves the undo open",
+            "undo.h",
+            "(!acked_bytes && flow->repeated) || ece)",
+            "(!acked_bytes && flow->repeated))",
+        ),
+    ),
+    (
+        Law::ECN,
+        Mutant::new(
+            "marks of unsure flows are not answered",
+            "laws/reno.h",
+            "if (sample->marked && flow->ca == UC_CA_OPEN) {\n\t\tuc_linux_cut(",
+            "if (sample->marked && flow->ca == UC_CA_OPEN && !(flow->bits & UC_FLOW_UNSURE)) {\n\t\tuc_linux_cut(",
+        ),
+    ),
+    (
+        Law::ECN,
+        Mutant::new(
+            "blind flows go on without a pause",
+            "missed.h",
+            "return paused_us > pause_us &&\n\t       uc_segment_end",
+            "return (flow->bits & UC_FLOW_BLIND || paused_us > pause_us) &&\n\t       uc_segment_end",
+        ),
+    ),
+    (
+        Law::COUPLED,
+        Mutant::new(
+            "a first member in a reduction keeps its window",
+            "coupling.h",
+            "if (report.state == UC_CCC_RECOVERY) {",
+            "if (0) {",
+        ),
+    ),
+];
 
 #[test]
 fn corpus_shows_a_gain_where_each_timeout_prolongs_the_repair() {
-    let fault = Mutant::new(
-        "each timeout prolongs the repair",
-        "laws/reno_linux.h",
-        "if (!uc_guard_segments(&flow->policy))\n\t\treno->recover = flow->snd_nxt;",
-        "reno->recover = flow->snd_nxt;",
-    );
     let scratch = tempfile::tempdir().expect("a folder for libraries");
     let entries = corpus::entries();
     let entry = entries.first().expect("a plan in the corpus");
     let network = Network {
-        core: compile(scratch.path(), Some(&fault)),
+        core: compile(scratch.path(), Some(&PROLONGED)),
         ..entry.network
     };
     let standing = Arena::new(network, entry.guard).mean(&entry.plan, 1..=6);
     assert!(standing.gain > 2.0 * GAIN_MAX, "{standing:?}");
+}
+
+/// The search has an hour for each fault. `UC_FAULT=n` searches with the one of this number alone.
+#[test]
+#[ignore = "takes up to an hour for each fault"]
+fn search_finds_a_gain_where_a_fault_suspends_the_law() {
+    let scratch = tempfile::tempdir().expect("a folder for libraries");
+    let only = std::env::var("UC_FAULT").ok();
+    for (number, (law, fault)) in SUSPENDED.iter().enumerate() {
+        if only
+            .as_ref()
+            .is_some_and(|only| *only != number.to_string())
+        {
+            continue;
+        }
+        let campaign = Campaign {
+            core: compile(scratch.path(), Some(fault)),
+            ..Campaign::new(*law, PROFILES[0].1, Guard::Strict, 1)
+        };
+        let began = Instant::now();
+        let plans = plans_until_a_gain(&campaign, began + Duration::from_hours(1));
+        let seconds = began.elapsed().as_secs();
+        println!("{}: {plans:?} plans, {seconds} s", fault.name);
+        assert!(plans.is_some(), "{}, seed 1", fault.name);
+    }
+}
+
+/// Returns how many plans a search tries until one breaks a bar; `None` if none does before `end`.
+fn plans_until_a_gain(campaign: &Campaign, end: Instant) -> Option<u64> {
+    let mut plans = 0;
+    for number in 0.. {
+        let mut chain = campaign.chain(number);
+        for _ in 0..CHAIN_PLANS {
+            plans += 1;
+            if chain.next_plan().is_some() {
+                return Some(plans);
+            }
+            if Instant::now() > end {
+                return None;
+            }
+        }
+    }
+    None
 }
