@@ -9,6 +9,5 @@ mod network_laws;
 mod networks;
 mod queues;
 mod random;
-mod rates;
 mod shapes;
 mod stepping;
