@@ -16,6 +16,9 @@ use crate::wiring::{ip_batch, wait_running};
 /// The guest's interface, by packetdrill's name: commands of scripts name it.
 const INTERFACE: &str = "tun0";
 
+/// Round-trip time that law `delay` keeps to: longer than any of a script, so that it reduces no window.
+const TARGET: &str = "1s";
+
 /// The guest's namespace, what connects it with the script, and the programs on its port.
 pub(super) struct Wires {
     pub(super) guest: Namespace,
@@ -107,6 +110,10 @@ impl Wires {
         let Some(law) = self.law else {
             return Ok(());
         };
+        let parameters = Parameters::default()
+            .with("target", TARGET)
+            .expect("a time")
+            .under(law);
         let ports = &mut self.ports;
         self.hosts.enter(|| {
             let failed = |source| LabError::Port {
@@ -123,7 +130,7 @@ impl Wires {
                     node: "the guest",
                     address: ends.guest,
                     law,
-                    parameters: Parameters::default(),
+                    parameters,
                     profile: Profile::Linux,
                     start: None,
                     hold: None,
