@@ -21,6 +21,7 @@ mod live_hold_repairs;
 mod live_killed;
 mod live_local_users;
 mod live_neighbours;
+mod live_odd_ports;
 mod live_passing;
 mod live_rules;
 mod live_seeing;
