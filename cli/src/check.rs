@@ -324,7 +324,14 @@ fn print_port(name: &str, planned: &Planned<'_>) {
     } else {
         ""
     };
-    outln!("{name}: {owner}, weight {weight}, {flows}{strict}; the first rule that matches holds");
+    let filtered = if planned.settings.filtered_addresses {
+        ", filtered addresses"
+    } else {
+        ""
+    };
+    outln!(
+        "{name}: {owner}, weight {weight}, {flows}{strict}{filtered}; the first rule that matches holds"
+    );
     for rule in &planned.rules {
         let place = match rule.number {
             0 => "defaults".to_owned(),

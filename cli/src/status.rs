@@ -1,6 +1,7 @@
 //! `uc status`: whether what the operator wants is in force, and each problem.
 
 pub mod report;
+mod rules;
 
 use std::path::PathBuf;
 
@@ -237,6 +238,9 @@ fn print_report(report: &Report) {
     outln!();
     for line in report.ports.iter().filter_map(PortLine::pressure) {
         outln!("pressure: {line}");
+    }
+    for line in &report.cautions {
+        outln!("caution: {line}");
     }
     for line in report.agent.iter().flat_map(|agent| &agent.warnings) {
         outln!("warning: {line}");

@@ -7,9 +7,10 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use uc_client::state::{CommandState, PortState};
 use uc_client::{AgentError, AgentState, Client};
-use uc_core::{Law, Reason, consts};
-use uc_port::{Ahead, Direction, PortError, PortPlan, PortView, Store};
+use uc_core::Reason;
+use uc_port::{Ahead, Direction, PortError, PortView, Store};
 
+use super::rules::{LawLine, address_caution, is_guarded, laws_of};
 use crate::ports::port_name;
 use crate::seen::{PacketRow, packet_rows};
 
@@ -20,6 +21,8 @@ pub struct Report {
     pub in_force: bool,
     /// The problems, each with its cause.
     pub amiss: Vec<String>,
+    /// What the promises for ports rest on that nobody has stated, with the remedy.
+    pub cautions: Vec<String>,
     /// The agent's state; `None` if none runs.
     pub agent: Option<AgentState>,
     /// Whether an agent listens that does not answer.
@@ -52,6 +55,11 @@ pub struct PortLine {
     pub rules_in_force: u32,
     /// Laws of the plan's rules, each once, in the order of the rules.
     pub laws: Vec<LawLine>,
+    /// Whether a rule of the plan has a guard; strict mode implies one.
+    pub guarded: bool,
+    /// Whether the policy says that other software drops what the guest sends from addresses that are not its
+    /// own.
+    pub filtered_addresses: bool,
     /// Number of the port's flows in the flow table.
     pub flows: u64,
     /// Flows whose peer has not acknowledged the guest's SYN or SYN-ACK; `flows` counts them, too.
@@ -80,15 +88,6 @@ pub struct PortLine {
     pub draining: Option<u64>,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,
-}
-
-/// A law of a port's plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LawLine {
-    /// The law's name.
-    pub law: String,
-    /// Whether its windows are computed but never written.
-    pub observed: bool,
 }
 
 /// A program of another that runs before ours at one of a port's hooks.
@@ -156,10 +155,10 @@ impl Report {
                 line.ifindex = port.ifindex;
                 line.name = port_name(&port);
                 line.attached = true;
-                line.laws = programs
-                    .plan(port.ifindex)?
-                    .as_ref()
-                    .map_or_else(Vec::new, laws_of);
+                if let Some(plan) = programs.plan(port.ifindex)? {
+                    line.laws = laws_of(&plan);
+                    line.guarded = is_guarded(&plan);
+                }
                 if let Some(view) = views.get(&port.ifindex) {
                     line.see(view);
                     // the kernel lists the programs of this network namespace only
@@ -180,9 +179,11 @@ impl Report {
             Some(silent) => vec![silent.clone()],
             None => amiss(agent.as_ref(), &ports),
         };
+        let unfiltered: Vec<&str> = ports.iter().filter_map(PortLine::unfiltered).collect();
         Ok(Report {
             in_force: amiss.is_empty() && agent.as_ref().is_none_or(AgentState::is_in_force),
             amiss,
+            cautions: address_caution(&unfiltered),
             agent,
             is_silent: silent.is_some(),
             ports,
@@ -209,6 +210,11 @@ impl PortLine {
             .map(|(flows, what)| format!("{flows} {what}"))
             .collect();
         (!signs.is_empty()).then(|| format!("port {}: {}", self.name, signs.join("; ")))
+    }
+
+    /// Returns its name if it has a guard and no filter of addresses is stated.
+    fn unfiltered(&self) -> Option<&str> {
+        (self.attached && self.guarded && !self.filtered_addresses).then_some(&*self.name)
     }
 
     /// Notes that the port drains, and no process detaches it when it has drained.
@@ -239,9 +245,7 @@ impl PortLine {
         self.dropped = packets(Reason::drops);
         self.passed = packets(|reason| !reason.is_under_law() && !reason.drops());
     }
-}
 
-impl PortLine {
     /// Adds which programs run before the port's own, and whether one of its hooks is blind.
     fn look_ahead(
         &mut self,
@@ -290,21 +294,6 @@ impl PortLine {
     }
 }
 
-/// Lists the laws of a plan, each once, in the order of its rules.
-fn laws_of(plan: &PortPlan) -> Vec<LawLine> {
-    let mut laws = Vec::new();
-    for rule in &plan.rules {
-        let line = LawLine {
-            law: Law::of(&rule.policy).name().to_owned(),
-            observed: u32::from(rule.policy.modes) & consts::MODE_OBSERVE != 0,
-        };
-        if !laws.contains(&line) {
-            laws.push(line);
-        }
-    }
-    laws
-}
-
 /// The problem of a host on which nothing has been set up, and its remedy.
 const NOTHING: &str = "there is no agent and no port is attached in this network namespace, with \
                        this BPF file system; start one (`systemctl start undercurrent`), or run \
@@ -323,6 +312,7 @@ fn wanted(port: &PortState) -> PortLine {
         held: port.withdrawn,
         rules: Some(port.rules),
         flows_max: port.flows_max,
+        filtered_addresses: port.filtered_addresses,
         error: port.error.clone(),
         ..PortLine::default()
     }
@@ -463,6 +453,16 @@ mod tests {
         let split = agent.split.as_mut().unwrap();
         (split.process, split.refused) = (Some(uc_split::Status::default()), BTreeMap::new());
         assert_eq!(amiss(Some(&agent), &[]), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_guarded_port_lacks_a_filter_of_addresses_unless_it_is_stated() {
+        let mut line = port(true);
+        assert_eq!(line.unfiltered(), None);
+        line.guarded = true;
+        assert_eq!(line.unfiltered(), Some("vnet3"));
+        line.filtered_addresses = true;
+        assert_eq!(line.unfiltered(), None);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Wanted {
     pub start: Option<uc_watch::Settings>,
     /// Whether connections of the port's guest are split.
     pub split: bool,
+    /// Whether other software drops what the port's guest sends from addresses that are not its own.
+    pub filtered_addresses: bool,
     /// When the host sends the port's guest duplicate ACKs; `None`: never.
     pub dupack: Option<uc_policy::Dupack>,
     /// Packets of the port's guest that the host holds; `None`: none.
@@ -54,6 +56,7 @@ pub fn desired(
             plan: planned.port,
             start: planned.start,
             split: planned.settings.split,
+            filtered_addresses: planned.settings.filtered_addresses,
             dupack: planned.dupack,
             hold: planned.hold,
             withdrawn: withdrawn.has(&link.name),

@@ -104,6 +104,7 @@ fn list(
             withdrawn: wanted.withdrawn,
             rules: u32::try_from(wanted.rules).unwrap_or(u32::MAX),
             flows_max: wanted.plan.flows_max,
+            filtered_addresses: wanted.filtered_addresses,
             error,
         }
     };

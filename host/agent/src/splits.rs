@@ -222,6 +222,7 @@ mod tests {
                 plan: PortPlan::default(),
                 start: None,
                 split: *split,
+                filtered_addresses: false,
                 dupack: None,
                 hold: None,
                 withdrawn: false,

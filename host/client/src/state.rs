@@ -195,6 +195,10 @@ pub struct PortState {
     /// Maximum number of the port's flows that are not half-open; 0: as many as the table has free
     /// places.
     pub flows_max: u32,
+    /// Whether the policy says that other software drops what the port's guest sends from addresses that are
+    /// not its own.
+    #[serde(default)]
+    pub filtered_addresses: bool,
     /// Why the port is not as the policy wants it; `None` if it is.
     pub error: Option<String>,
 }

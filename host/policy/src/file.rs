@@ -96,6 +96,10 @@ pub struct PortTable {
     /// Position of the port's programs among those that others attach. Default `before`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// Whether other software on the host drops what the port's guest sends from addresses that are not its
+    /// own, MAC and IP. Nothing checks it; `uc status` names ports with a guard without it. Default `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filtered_addresses: Option<bool>,
 }
 
 /// The position of a port's programs among those that others attach to its interface.

@@ -48,6 +48,8 @@ pub struct PortSettings {
     pub sum: SumOf,
     /// Position of the port's programs among those that other software attaches.
     pub order: Order,
+    /// Whether other software drops what the port's guest sends from addresses that are not its own.
+    pub filtered_addresses: bool,
 }
 
 impl PortTable {
@@ -81,6 +83,10 @@ impl PortTable {
             hold,
             sum: self.sum.or(defaults.sum).unwrap_or_default(),
             order: self.order.or(defaults.order).unwrap_or_default(),
+            filtered_addresses: self
+                .filtered_addresses
+                .or(defaults.filtered_addresses)
+                .unwrap_or(false),
         }
     }
 

@@ -171,6 +171,25 @@ proptest! {
 }
 
 #[test]
+fn profile_is_of_the_ports_that_its_rule_names() {
+    let text = "[[tenant]]\nname = \"a\"\nports = \"vnet*\"\nfiltered_addresses = true\n\
+                [[tenant]]\nname = \"b\"\nports = \"tap0\"\n\
+                [[rule]]\nport = \"vnet3\"\nlaw = \"ecn\"\nprofile = \"rfc\"\n\
+                [defaults]\nlaw = \"ecn\"\n";
+    let policy = Policy::parse("t.toml", text).unwrap();
+    for (port, profile, is_filtered) in [
+        ("vnet3", consts::PROFILE_RFC, true),
+        ("vnet4", consts::PROFILE_LINUX, true),
+        ("tap0", consts::PROFILE_LINUX, false),
+    ] {
+        let planned = policy.plan_for(&[port]).unwrap();
+        let first = planned.port.rules[0].policy;
+        assert_eq!(u32::from(first.profile), profile, "{port}");
+        assert_eq!(planned.settings.filtered_addresses, is_filtered, "{port}");
+    }
+}
+
+#[test]
 fn a_port_is_found_by_its_first_known_name() {
     let text = "[defaults]\nflows_max = 7\n[[tenant]]\nname = \"a\"\nports = \"vm-a\"\n\
                 [[tenant]]\nname = \"b\"\nports = \"vnet*\"\nweight = 4\nflows_max = 9\n\
