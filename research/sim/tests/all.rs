@@ -13,6 +13,7 @@ mod packet_rtt;
 mod runs;
 mod share;
 mod shares;
+mod silly_windows;
 mod stall_repair;
 mod stalls;
 mod switch;
