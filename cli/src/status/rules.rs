@@ -30,10 +30,9 @@ pub fn laws_of(plan: &PortPlan) -> Vec<LawLine> {
 
 /// Returns whether a rule of the plan has a guard; strict mode implies one.
 pub fn is_guarded(plan: &PortPlan) -> bool {
-    plan.rules.iter().any(|rule| {
-        let policy = &rule.policy;
-        policy.guard_segments > 0 || u32::from(policy.modes) & consts::MODE_STRICT != 0
-    })
+    plan.rules
+        .iter()
+        .any(|rule| rule.policy.guard_segments > 0 || uc_core::is_strict(&rule.policy))
 }
 
 /// Says of these ports that another guest can void their guards, as far as is known.
