@@ -9,13 +9,16 @@ use std::num::NonZero;
 
 use anyhow::{Result, anyhow};
 use uc_batch::{Task, sim};
-use uc_experiment::{Arm, Experiment, Point, RunRecord};
+use uc_experiment::{Arm, BitsPerSec, Experiment, Point, RunRecord};
 use uc_lab::vm::Programs;
 
 pub use watch::Watch;
 
-/// Number of concurrent runs on real kernels: more would delay one another's packets.
-const LIVE_JOBS: usize = 4;
+/// Maximum number of concurrent runs on real kernels: more would delay one another's packets.
+const LIVE_JOBS: u64 = 4;
+/// Sum of the bottlenecks' rates of concurrent runs on real kernels. Two of `vcc/fig11` at 100 Mb/s give the
+/// share that one alone gives, four give 0.07 less: the hosts' kernels have no time left.
+const LIVE_RATE: BitsPerSec = BitsPerSec::from_mbit(200);
 /// Number of concurrent runs with VMs: emulated CPUs leave no time for a second run.
 const VM_JOBS: usize = 1;
 
@@ -77,11 +80,15 @@ fn simulate(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     Ok(record)
 }
 
-/// Returns how many runs go on at once by default.
-pub fn default_jobs(arm: Arm) -> usize {
+/// Returns how many runs of these points go on at once by default.
+pub fn default_jobs(arm: Arm, points: &[Point]) -> usize {
     match arm {
         Arm::Sim => std::thread::available_parallelism().map_or(1, NonZero::get),
-        Arm::Live => LIVE_JOBS,
+        Arm::Live => {
+            let rates = points.iter().map(|point| point.experiment.network.rate.0);
+            let rate = rates.max().unwrap_or(1).max(1);
+            (LIVE_RATE.0 / rate).clamp(1, LIVE_JOBS) as usize
+        }
         Arm::Vm => VM_JOBS,
     }
 }
@@ -113,4 +120,23 @@ pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
 pub fn is_root() -> bool {
     // SAFETY: takes no argument, changes nothing, can't fail.
     unsafe { libc::geteuid() == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_runs_go_on_at_once_on_real_kernels_where_links_are_fast() {
+        let text = include_str!("../tests/common/tiny.toml");
+        let jobs = |rate: &str| {
+            let mut experiment = Experiment::from_str("tiny", text).unwrap();
+            experiment
+                .apply_set(&format!("network.rate={rate}"))
+                .unwrap();
+            default_jobs(Arm::Live, &experiment.points().unwrap())
+        };
+        let rates = ["1Mbit", "50Mbit", "60Mbit", "100Mbit", "101Mbit", "10Gbit"];
+        assert_eq!(rates.map(jobs), [4, 4, 3, 2, 1, 1]);
+    }
 }

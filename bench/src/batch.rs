@@ -55,7 +55,8 @@ impl Batch {
         Ok(records)
     }
 
-    /// Makes the runs. `done` gets each record as soon as its run has ended.
+    /// Makes the runs, and those again whose network was late, with fewer at a time. `done` gets each record
+    /// as soon as its run counts, and those that are late even alone ([`Pool::each_in_time`]).
     ///
     /// # Errors
     /// The first error of a run or of `done`; no further run has begun since.
@@ -75,7 +76,16 @@ impl Batch {
             until: self.until,
         };
         let run_one = |task: &Task<'_>| self.run_one(task, &bar, &templates);
-        let done = pool.each(tasks, run_one, done);
+        let again = |task: &Task<'_>, why: &str, jobs: usize| {
+            bar.inc_length(task.experiment.duration.0);
+            let (case, run) = (&task.case.name, task.run);
+            bar.suspend(|| {
+                errln!(
+                    "uc-bench: case {case}, run {run}: {why}; again, with at most {jobs} at a time"
+                );
+            });
+        };
+        let done = pool.each_in_time(tasks, run_one, again, done);
         bar.finish_and_clear();
         done
     }

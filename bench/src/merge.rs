@@ -53,7 +53,9 @@ impl Merge {
         let batch = Batch {
             arm,
             repeat: sweep.experiment.repeats(arm),
-            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
+            jobs: self
+                .jobs
+                .unwrap_or_else(|| arms::default_jobs(arm, &sweep.points)),
             seed: sweep.request.seed,
             cancel: cancel_on_signal()?,
             until: None,

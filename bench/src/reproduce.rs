@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use uc_batch::circumstances;
-use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Sitting, Values};
+use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Point, Sitting, Values};
 use uc_program::cancel_on_signal;
 
 use self::answer::Answer;
@@ -75,7 +75,7 @@ pub struct Reproduce {
     /// Begin no run after this many minutes
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Number of concurrent runs [default: sim one per core, live 4, vm 1]
+    /// Number of concurrent runs [default: sim one per core, live 4 but at most 200 Mb/s in all, vm 1]
     #[arg(
         long,
         value_name = "N",
@@ -112,7 +112,7 @@ impl Reproduce {
             if arm != Arm::Sim {
                 bail!("{}: no record of {arm}; leave --on out", part.name);
             }
-            let answer = theorems::answer(root, &part, self.accept, self.jobs(arm), &cancel)?;
+            let answer = theorems::answer(root, &part, self.accept, self.jobs(arm, &[]), &cancel)?;
             print(part.name.to_owned(), answer);
         }
         let until = self.until();
@@ -123,8 +123,8 @@ impl Reproduce {
         Ok(all_good)
     }
 
-    fn jobs(&self, arm: Arm) -> usize {
-        self.jobs.unwrap_or_else(|| arms::default_jobs(arm))
+    fn jobs(&self, arm: Arm, points: &[Point]) -> usize {
+        self.jobs.unwrap_or_else(|| arms::default_jobs(arm, points))
     }
 
     fn kept(&self, root: &Path, arm: Arm) -> Result<Vec<Kept>> {
@@ -187,7 +187,7 @@ impl Reproduce {
         Batch {
             arm,
             repeat: kept.experiment.repeats(arm),
-            jobs: self.jobs(arm),
+            jobs: self.jobs(arm, &kept.points),
             seed,
             cancel: Arc::clone(cancel),
             until,

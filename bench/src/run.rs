@@ -48,8 +48,8 @@ pub struct Run {
     /// that need others are left out); may be repeated
     #[arg(long, value_name = "AXIS=LABEL")]
     point: Vec<String>,
-    /// Number of concurrent runs [default: sim one per core, live 4, vm 1; fewer disturb each other
-    /// less]
+    /// Number of concurrent runs, to begin with [default: sim one per core, live 4 but at most 200 Mb/s in all,
+    /// vm 1]. Runs whose network is late are made again with fewer
     #[arg(
         long,
         value_name = "N",
@@ -141,7 +141,9 @@ impl Run {
         let batch = Batch {
             arm,
             repeat: experiment.repeats(arm),
-            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
+            jobs: self
+                .jobs
+                .unwrap_or_else(|| arms::default_jobs(arm, &sweep.points)),
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,

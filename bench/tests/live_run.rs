@@ -61,9 +61,12 @@ fn assert_object(outcome: &Outcome, holds: bool) {
         "points",
         "results",
         "unjudged",
+        "emulation",
         "holds",
     ];
     assert_eq!(keys(&object), BTreeSet::from(expected));
+    let late = &object["emulation"];
+    assert_eq!((&late["repeated"], &late["late"]), (&0.into(), &0.into()));
     assert_eq!(object["experiment"], "t/tiny");
     assert_eq!(object["arm"], "live");
     assert_eq!(
@@ -233,4 +236,66 @@ fn live_ctrl_c_ends_a_run_early_and_leaves_nothing() {
         assert!(start.elapsed() < PATIENCE, "a namespace outlives the run");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Stops a process for `pause`, its network's thread among others, while frames are under way.
+fn hold_up(child: &Child, pause: Duration) {
+    let start = Instant::now();
+    while !transfers(&namespaces_of(child)) {
+        assert!(start.elapsed() < PATIENCE, "the run has begun");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500)); // the flow has filled the queue
+    let pid = Pid::from_raw(child.id() as i32);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    std::thread::sleep(pause);
+    kill(pid, Signal::SIGCONT).unwrap();
+}
+
+#[test]
+fn live_run_whose_network_stood_still_is_made_again_and_the_result_says_so() {
+    if !live() {
+        return;
+    }
+    let folder = folder_with(TINY);
+    let mut command = run_in(&folder);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    hold_up(&child, Duration::from_millis(200));
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let object: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let told = "case only, run 0: the network stood still for";
+    assert!(
+        stderr.contains(told) && stderr.contains("; again"),
+        "{stderr}"
+    );
+    let late = &object["emulation"];
+    assert_eq!((&late["repeated"], &late["late"]), (&1.into(), &0.into()));
+    assert_eq!(object["results"][0]["verdict"], "holds");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+}
+
+#[test]
+fn live_run_that_is_late_even_alone_is_reported_as_late_and_decides_nothing() {
+    if !live() {
+        return;
+    }
+    // No machine delivers within four nanoseconds.
+    let folder = folder_with(&format!("late_max = 0.000001\n{TINY}"));
+    let outcome = outcome(run_in(&folder));
+    let object: Value = serde_json::from_str(&outcome.stdout).expect("one JSON object");
+    assert_eq!(
+        outcome.stderr.matches("; again").count(),
+        1,
+        "{}",
+        outcome.stderr
+    );
+    let late = &object["emulation"];
+    assert_eq!((&late["repeated"], &late["late"]), (&1.into(), &1.into()));
+    let result = &object["results"][0];
+    assert_eq!(result["verdict"], "undecided");
+    let why = result["late"].as_str().unwrap();
+    assert!(why.starts_with("1 of its runs too late to count"), "{why}");
+    assert_eq!(outcome.status, Some(1));
 }

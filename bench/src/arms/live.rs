@@ -1,8 +1,8 @@
-//! Runs a task on real kernels, in namespaces or VMs, and repeats it if this machine delayed it.
+//! Runs a task on real kernels, in namespaces or VMs.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use uc_batch::{Task, cancelled};
 use uc_experiment::{Nanos, RunRecord};
 use uc_lab::vm::Machines;
@@ -10,53 +10,18 @@ use uc_lab::{LabError, LivePorts, Namespaces, Platform, Progress, Repetition, ru
 
 use super::watch::Watch;
 
-/// Maximum delay of the emulated network before its packets' times mean nothing: about the
-/// round-trip time of the slowest experiments. The network's clock decides, never the outcome.
-const DISTURBED_NS: u64 = 50_000_000;
-/// Maximum number of disturbed runs before the batch fails.
-const TRIES: u32 = 4;
-
-/// Repeats a run until one is undisturbed. Another program, or a hypervisor that takes the CPU
-/// away, can stall the emulated network for seconds; such a run says nothing about TCP.
+/// Runs the task with namespaces as guests.
 pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
-    run_in(task, watch, || Namespaces)
+    run_on(task, watch, &mut Namespaces)
 }
 
-/// Repeats a run with VMs as guests until one is undisturbed.
+/// Runs the task with VMs as guests.
 pub(super) fn run_with_machines(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
-    run_in(task, watch, || {
-        Machines::new(watch.templates).apart_for(task.case)
-    })
+    let mut machines = Machines::new(watch.templates).apart_for(task.case);
+    run_on(task, watch, &mut machines)
 }
 
-fn run_in<H: Platform>(
-    task: &Task<'_>,
-    watch: &Watch<'_>,
-    platform: impl Fn() -> H,
-) -> Result<RunRecord> {
-    for _ in 0..TRIES {
-        let record = run_once(task, watch, &mut platform())?;
-        let counters = &record.counters;
-        let late_ns = counters.get("wire_late_max_ns").copied().unwrap_or(0);
-        if late_ns <= DISTURBED_NS {
-            return Ok(record);
-        }
-        let (case, run) = (&task.case.name, task.run);
-        watch.bar.suspend(|| {
-            errln!(
-                "uc-bench: case {case}, run {run}: the emulated network was held up for {} ms; again",
-                late_ns / 1_000_000
-            );
-        });
-    }
-    bail!(
-        "{}: {TRIES} times in a row this machine held the emulated network up; try when it is \
-         quieter, or with fewer --jobs",
-        task.experiment.name
-    )
-}
-
-fn run_once(task: &Task<'_>, watch: &Watch<'_>, platform: &mut dyn Platform) -> Result<RunRecord> {
+fn run_on(task: &Task<'_>, watch: &Watch<'_>, platform: &mut dyn Platform) -> Result<RunRecord> {
     let mut ports = LivePorts::default();
     let progress = |progress: Progress| {
         if let Progress::Running { elapsed, .. } = progress {

@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use uc_batch::{Rounds, tasks};
-use uc_experiment::{Evaluation, Values, judge};
+use uc_experiment::{Evaluation, Values, judge, why_late};
 
 use crate::batch::Batch;
 use crate::records::Kept;
@@ -15,7 +15,7 @@ use crate::records::Kept;
 /// time was up before.
 ///
 /// # Errors
-/// A run or `save` failed; what was saved stays valid.
+/// A run or `save` failed, or a run was too late to count, even alone; what was saved stays valid.
 pub(super) fn complete(
     kept: &Kept,
     batch: &Batch,
@@ -37,7 +37,13 @@ pub(super) fn complete(
     loop {
         let had = lock(&all);
         let lacks = |point: u32, case: &str| rounds.lacks(point, case, &had.runs_of(point, case));
+        let late = Mutex::new(None);
         batch.run_each(&tasks(points, batch.seed, lacks), |record| {
+            if let Some(why) = why_late(points, &record) {
+                let mut late = late.lock().unwrap_or_else(PoisonError::into_inner);
+                late.get_or_insert(format!("case {}, run {}: {why}", record.case, record.run));
+                return Ok(());
+            }
             let values = Values::of(experiment, points, &[record], arm);
             all.lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -46,6 +52,9 @@ pub(super) fn complete(
             new.add(values);
             save(&new)
         })?;
+        if let Some(why) = late.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            bail!("{why}, even alone; make the runs that lack on a quieter or faster machine");
+        }
         let had = lock(&all);
         if !rounds.are_made(|point, case| had.runs_of(point, case)) {
             return Ok((lock(&new), None));

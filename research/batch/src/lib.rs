@@ -2,6 +2,7 @@
 //! them; when they are enough; and the files that report them. How a run is made is a backend's
 //! affair; the simulator's is here.
 
+mod again;
 pub mod circumstances;
 mod finished;
 mod laws;

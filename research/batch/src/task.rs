@@ -5,6 +5,7 @@ use uc_core::{COMPILED, Core};
 use uc_experiment::{Case, Experiment, Point};
 
 /// One run of one case at one point.
+#[derive(Clone)]
 pub struct Task<'a> {
     /// The experiment at this point.
     pub experiment: &'a Experiment,

@@ -17,7 +17,9 @@ pub type Continuation = BTreeMap<(u32, String), u32>;
 pub fn continuation(experiment: &Experiment, evaluation: &Evaluation, arm: Arm) -> Continuation {
     let most = experiment.repeats_max(arm);
     let mut found = Continuation::new();
-    for verdict in evaluation.with(Outcome::Undecided) {
+    let undecided = evaluation.with(Outcome::Undecided);
+    // More runs of a network that is late even alone would be as late.
+    for verdict in undecided.filter(|verdict| verdict.late.is_none()) {
         let had = u32::try_from(verdict.n).unwrap_or(u32::MAX);
         if had >= most {
             continue;

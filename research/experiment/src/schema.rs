@@ -19,6 +19,9 @@ use crate::{named_files, overrides, place};
 /// Default of `repeat_max` over the runs of every case.
 pub const REPEATS: u32 = 4;
 
+/// Default of `late_max`. Beyond it the emulator's own delay is no longer small against the path's.
+const LATE_MAX: f64 = 0.5;
+
 /// Name of the stack that the receivers of data run.
 pub const SERVER_STACK: &str = "server";
 
@@ -60,6 +63,13 @@ pub struct Experiment {
     /// [`Experiment::repeats_max`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_max: Option<u32>,
+    /// Part of the empty round trip that late frames of an emulated network may add in the mean; a run
+    /// beyond it does not count, see [`Experiment::why_late`]. Default 0.5.
+    #[serde(
+        default = "default_late_max",
+        skip_serializing_if = "is_default_late_max"
+    )]
+    pub late_max: f64,
     /// Network of all cases: `[network]`.
     pub network: Network,
     /// TCP settings by name: `[stack.NAME]`; `server` is the receivers'.
@@ -85,6 +95,14 @@ fn default_sample() -> Nanos {
 
 fn default_repeat() -> u32 {
     1
+}
+
+fn default_late_max() -> f64 {
+    LATE_MAX
+}
+
+fn is_default_late_max(part: &f64) -> bool {
+    *part == LATE_MAX
 }
 
 impl Experiment {

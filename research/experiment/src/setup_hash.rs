@@ -6,10 +6,12 @@ use uc_words::fnv::fnv1a;
 
 use crate::schema::Experiment;
 
-/// Keys of a file that change no run: they describe it, judge it, or say how often to repeat it.
-const WITHOUT_EFFECT: [&str; 7] = [
+/// Keys of a file that change no run: they describe it, judge it, or say how often to repeat it, and
+/// when.
+const WITHOUT_EFFECT: [&str; 8] = [
     "arms",
     "expect",
+    "late_max",
     "repeat",
     "repeat_max",
     "repeat_sim",

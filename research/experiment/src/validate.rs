@@ -140,5 +140,8 @@ fn check_times(experiment: &Experiment) -> Check {
     ensure(most <= REPEAT_MAX, "repeat_max", || {
         format!("is {most}; give at most {REPEAT_MAX}")
     })?;
-    Ok(())
+    let late_max = experiment.late_max;
+    ensure(late_max > 0.0 && late_max.is_finite(), "late_max", || {
+        format!("{late_max} is no part of a round trip; give a number above 0, for example 0.2")
+    })
 }

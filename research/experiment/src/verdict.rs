@@ -8,6 +8,7 @@ use crate::arm::Arm;
 use crate::basis::Basis;
 use crate::estimate::Estimate;
 use crate::expect::{Bound, Claim, Direction, Expectation};
+use crate::lateness::why_late;
 use crate::measure::Measure;
 use crate::measure_error::{MeasureError, Which};
 use crate::outcome::Outcome;
@@ -81,6 +82,10 @@ pub struct Verdict {
     /// Reason why there is no mean, if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Description of the runs that do not count because their network was late, if there are any; the
+    /// outcome is then [`Outcome::Undecided`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<String>,
     /// Number of repetitions.
     pub n: usize,
     /// Points of a trend in the order of its axis; else empty.
@@ -114,7 +119,8 @@ fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S:
 }
 
 /// Judges every expectation of the experiment at each of its points, over the repetitions among
-/// `records`, which come from `arm`; see [`judge`].
+/// `records`, which come from `arm`; see [`judge`]. Where one of the runs was too late to count
+/// ([`Experiment::why_late`]), the expectation stays undecided.
 ///
 /// # Errors
 /// A run is missing, or the experiment's sweep can't be applied (see [`Experiment::validate`]).
@@ -125,7 +131,28 @@ pub fn evaluate(
 ) -> Result<Evaluation, MeasureError> {
     let points = experiment.points().map_err(MeasureError::Points)?;
     let values = Values::of(experiment, &points, records, arm);
-    judge(experiment, &points, &values, arm)
+    let mut found = judge(experiment, &points, &values, arm)?;
+    let late: Vec<(&RunRecord, String)> = records
+        .iter()
+        .filter_map(|record| Some((record, why_late(&points, record)?)))
+        .collect();
+    for verdict in &mut found.verdicts {
+        let is_of_it = |record: &RunRecord| {
+            let mut places = verdict.places.iter();
+            places.any(|(point, case)| (*point, case) == (record.point, &record.case))
+        };
+        let here = late.iter().filter(|(record, _)| is_of_it(record));
+        let here: Vec<&str> = here.map(|(_, why)| why.as_str()).collect();
+        if let Some(why) = here.first() {
+            let runs = here.len();
+            verdict.late = Some(format!(
+                "{runs} of its runs too late to count, the first: {why}"
+            ));
+            verdict.outcome = Outcome::Undecided;
+            verdict.holds = false;
+        }
+    }
+    Ok(found)
 }
 
 /// Judges every expectation of the experiment at each of its points by the values of its measures
@@ -378,6 +405,7 @@ impl Judge<'_> {
             holds: false,
             differs: self.expect.differs.clone(),
             why: None,
+            late: None,
             n,
             steps: Vec::new(),
             extremes: None,

@@ -10,6 +10,7 @@ mod histograms;
 mod holds;
 mod hypervisors;
 mod kept;
+mod lateness;
 mod measures;
 mod named_files;
 mod overrides;

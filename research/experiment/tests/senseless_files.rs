@@ -3,7 +3,7 @@
 use crate::common::{GOOD, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
-const SENSELESS: [(&str, &str, &str); 22] = [
+const SENSELESS: [(&str, &str, &str); 23] = [
     (
         "name = \"t/one\"",
         "name = \"a b\"",
@@ -35,6 +35,12 @@ const SENSELESS: [(&str, &str, &str); 22] = [
         "tail = \"1s\"",
         "tail = \"1s\"\nrepeat_sim = 4294967295",
         "t.toml:6:14: repeat_sim: is 4294967295; give at most 100000",
+    ),
+    (
+        "tail = \"1s\"",
+        "tail = \"1s\"\nlate_max = 0",
+        "t.toml:6:12: late_max: 0 is no part of a round trip; give a number above 0, for example \
+             0.2",
     ),
     (
         "\"10Mbit\"",

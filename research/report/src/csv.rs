@@ -250,7 +250,7 @@ fn verdict_row(
         means.n.to_string(),
         verdict.expect.to_string(),
         verdict.holds.to_string(),
-        verdict.why.clone().unwrap_or_default(),
+        cell(verdict.why.as_ref().or(verdict.late.as_ref())),
         cell(verdict.basis.map(uc_experiment::Basis::key)),
         verdict.outcome.to_string(),
         cell(verdict.differs.as_ref()),

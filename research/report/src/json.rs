@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use uc_experiment::{Unjudged, Verdict};
 
+use crate::emulation::Emulation;
 use crate::{Error, Report};
 
 /// The JSON object; its keys are an interface.
@@ -18,6 +19,8 @@ struct Object<'a> {
     points: Vec<BTreeMap<&'a str, &'a str>>,
     results: &'a [Verdict],
     unjudged: &'a [Unjudged],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emulation: Option<Emulation>,
     holds: bool,
 }
 
@@ -31,9 +34,12 @@ struct Object<'a> {
 /// where the file states none, and `differs` absent. Where `ours` can't be computed it is null,
 /// `verdict` is `fails` and `why` gives the reason; else `why` is absent. `paper` is null where the
 /// paper states no number; `spread` (the standard error of `ours`) and `interval` (its 95 % confidence interval) are null
-/// with a single run. `at` (axes and labels) and `steps` (the points of a trend) are absent when
-/// empty. `unjudged` names the expectations that these runs can't decide, and the reason. On a
-/// virtual clock the same command gives the same bytes.
+/// with a single run. `late` says that runs were too late to count, and `verdict` is then `undecided`; else it is
+/// absent. `at` (axes and labels) and `steps` (the points of a trend) are absent when
+/// empty. `unjudged` names the expectations that these runs can't decide, and the reason. `emulation`,
+/// absent in the simulator, is `{repeated, late, mean_ns, p99_ns, max_ns, part, part_max}`: how often a run was
+/// made again because its network was late, how many runs were late even alone, and the worst run's
+/// lateness. On a virtual clock the same command gives the same bytes.
 ///
 /// # Errors
 /// [`Error::Json`] if it can't be serialised.
@@ -47,6 +53,7 @@ pub fn json(report: &Report<'_>) -> Result<String, Error> {
         points: report.points.iter().map(labels).collect(),
         results: report.verdicts(),
         unjudged: &report.evaluation.unjudged,
+        emulation: Emulation::of(report),
         holds: report.holds(),
     };
     Ok(serde_json::to_string_pretty(&object)?)

@@ -120,6 +120,7 @@ mod tests {
             holds: true,
             differs: None,
             why: None,
+            late: None,
             n: 2,
             steps: Vec::new(),
             extremes: Some([ours, ours]),

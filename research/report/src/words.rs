@@ -3,7 +3,7 @@
 use uc_experiment::{Measure, Outcome, Verdict};
 
 use crate::Report;
-use crate::emulation::lateness;
+use crate::emulation::Emulation;
 use crate::numbers::{number, percent};
 
 /// Formats a count: `1 run`, `20 runs`.
@@ -97,7 +97,9 @@ pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
                     .filter(|_| is_bound)
                     .map_or_else(String::new, wide);
                 let runs = count(verdict.n, "run");
-                format!("undecided: {name}: {runs}{interval}")
+                let late = verdict.late.as_ref();
+                let late = late.map_or_else(String::new, |late| format!("; {late}"));
+                format!("undecided: {name}: {runs}{interval}{late}")
             }
             Outcome::Differs => {
                 let reason = verdict.differs.as_deref().unwrap_or_default();
@@ -109,7 +111,7 @@ pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
             remarks.push(remark);
         }
     }
-    remarks.extend(lateness(report));
+    remarks.extend(Emulation::of(report).map(|found| found.words()));
     remarks
 }
 

@@ -273,10 +273,60 @@ fn a_report_states_by_how_much_an_emulated_network_was_late() {
         let said = table_with(trip / 10);
         let part = "90us at the 99th percentile and 2ms at most, which adds up to 20 % to an empty round trip";
         assert!(said.contains(part), "{said}");
-        assert!(!said.contains("did not keep up"), "{said}");
+        assert!(
+            !said.contains("too late") && !said.contains("again"),
+            "{said}"
+        );
         let said = table_with(trip);
-        let part = "200 % to an empty round trip in the mean: this machine did not keep up";
+        let part = "200 % to an empty round trip in the mean; runs too late to count even alone: 3 \
+                    (`late_max` is 50 %)";
         assert!(said.contains(part), "{said}");
+    });
+}
+
+#[test]
+fn the_object_and_the_table_count_runs_that_were_made_again_or_are_late() {
+    with_report("fig10", 2, |report| {
+        let trip_ns = report.experiment.network.round_trip().0;
+        let mut records = report.records.to_vec();
+        for record in &mut records {
+            for name in ["mean", "p99", "max"] {
+                let name = format!("wire_late_{name}_ns");
+                record.counters.insert(name, trip_ns / 10);
+            }
+        }
+        records[0].set_late_repeats(2);
+        records[1].set_late_repeats(3);
+        let name = "wire_late_mean_ns".to_owned();
+        records[1].counters.insert(name, trip_ns / 2);
+        let evaluation = uc_experiment::evaluate(report.experiment, &records, Arm::Live).unwrap();
+        let report = Report {
+            records: &records,
+            evaluation: &evaluation,
+            ..report
+        };
+        let case = &records[1].case;
+        let depends = |verdict: &&Verdict| verdict.places.iter().any(|(_, of)| of == case);
+        let late: Vec<&Verdict> = report.verdicts().iter().filter(depends).collect();
+        assert!(!late.is_empty() && !report.holds());
+        for verdict in late {
+            assert_eq!(verdict.outcome, Outcome::Undecided, "{}", verdict.name);
+        }
+        let text = uc_report::json::json(&report).expect("serialises");
+        let object: serde_json::Value = serde_json::from_str(&text).expect("parses");
+        let found = &object["emulation"];
+        assert_eq!((&found["repeated"], &found["late"]), (&5.into(), &1.into()));
+        assert_eq!(
+            (&found["part"], &found["part_max"]),
+            (&1.0.into(), &0.5.into())
+        );
+        let said = joined(&uc_report::table::table(&report));
+        for part in [
+            "late runs made again with fewer at a time: 5; runs too late to count even alone: 1",
+            "1 of its runs too late to count, the first: late frames added 100 % to the empty round trip",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
     });
 }
 
