@@ -341,10 +341,11 @@ static __always_inline __u8 uc_has_annex(const struct uc_flow *flow)
 }
 
 /* Returns whether the port only echoes the peer's marks for the flow: no window is written
- * (UC_FLOW_HELD), and strict mode does not limit the guest by drops instead. */
+ * (UC_FLOW_HELD), and no guard limits the guest by drops instead, or the flow leaves translation. */
 static __always_inline __u8 uc_only_echoes(const struct uc_flow *flow)
 {
-	return flow->bits & UC_FLOW_HELD && !uc_is_strict(&flow->policy);
+	return flow->bits & UC_FLOW_HELD &&
+	       (flow->bits & UC_FLOW_LEAVES || !uc_guard_segments(&flow->policy));
 }
 
 static __always_inline enum uc_way uc_way_of(const struct uc_flow *flow)

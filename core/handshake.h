@@ -251,6 +251,9 @@ static __always_inline void uc_agree(struct uc_flow *flow, struct uc_annex *anne
 	uc_start(flow, annex);
 }
 
+/* The largest scale whose unit, 1,024 bytes, is less than an ordinary segment of Ethernet. */
+#define UC_WSCALE_FINE 10
+
 /* Returns whether one unit of the scaled window is more than a segment. Then no window can limit
  * the guest to a few segments: its flight is rounded up to a unit, which it refills with every
  * ACK. */
@@ -261,8 +264,9 @@ static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
 
 /*
  * Holds a flow whose windows can't be written: their unit is more than a segment, or options of the
- * answer could not be read, of which one may be the scale. In strict mode drops limit the guest.
- * Otherwise nothing limits it, and no guard drops: uc_only_echoes().
+ * answer could not be read, of which one may be the scale. In strict mode drops limit the guest;
+ * under a guard, too, if only its own small segments make the unit coarse. Otherwise nothing limits
+ * it, and no guard drops: uc_only_echoes().
  */
 static __always_inline void uc_hold_coarse(struct uc_flow *flow, const struct uc_segment *answer)
 {
@@ -272,7 +276,9 @@ static __always_inline void uc_hold_coarse(struct uc_flow *flow, const struct uc
 	flow->bits |= UC_FLOW_HELD;
 	if (answer->options & UC_OPT_BROKEN)
 		uc_scale_guest_window(flow, UC_WSCALE_MAX);
-	if (uc_is_strict(&flow->policy))
+	if (uc_is_strict(&flow->policy) ||
+	    (flow->policy.guard_segments && uc_wscale(flow) <= UC_WSCALE_FINE &&
+	     !(answer->options & UC_OPT_BROKEN)))
 		return;
 	flow->policy.guard_segments = 0;
 	flow->policy.modes |= UC_MODE_NO_ECT;

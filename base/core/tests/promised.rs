@@ -103,6 +103,50 @@ fn strict_mode_holds_by_drops_a_flow_whose_options_are_broken() {
 }
 
 #[test]
+fn a_guard_limits_by_drops_a_guest_whose_segments_are_smaller_than_the_unit() {
+    // an MSS of 100 makes a unit of 128 bytes coarse; a scale of 11 does so for honest guests
+    for (guard_segments, mss_bytes, wscale, is_limited) in [
+        (1, 100, 7, true),
+        (1, 1_000, 10, true),
+        (0, 100, 7, false),
+        (1, MSS as u16, 11, false),
+    ] {
+        let policy = Policy {
+            guard_segments,
+            ..ecn()
+        };
+        for from in [FROM_GUEST, TO_GUEST] {
+            let mut port = Port::new(policy);
+            let [guest, peer] = [(FROM_GUEST, ISS), (TO_GUEST, IRS)];
+            let [asks, answers] = if from == FROM_GUEST {
+                [guest, peer]
+            } else {
+                [peer, guest]
+            };
+            let small = |segment| Segment {
+                mss_bytes,
+                ..scaled(segment, wscale)
+            };
+            port.pass(&small(syn(asks.0, asks.1)));
+            port.pass(&small(answer(answers.0, answers.1, asks.1)));
+            port.pass(&ack(ISS + 1));
+            let segment = |nth| Segment {
+                payload_bytes: u32::from(mss_bytes),
+                wire_payload_bytes: mss_bytes,
+                ..data(ISS + 1 + nth * u32::from(mss_bytes))
+            };
+            let sent = (0..1_000).find(|nth| port.reason(&segment(*nth)).drops());
+            // ten segments and the guard's
+            let expected = is_limited.then_some(11);
+            assert_eq!(
+                sent, expected,
+                "MSS {mss_bytes}, scale {wscale}, SYN from {from}"
+            );
+        }
+    }
+}
+
+#[test]
 fn data_of_a_syn_that_the_peer_did_not_take_are_no_new_data_when_they_come_again() {
     let mut port = Port::new(ecn());
     let early = Segment {
