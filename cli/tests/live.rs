@@ -28,6 +28,7 @@ mod live_seeing;
 mod live_split;
 mod live_split_inbound;
 mod live_split_killed;
+mod live_split_one_port;
 mod live_split_refused;
 mod live_strict;
 mod live_truth;

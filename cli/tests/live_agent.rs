@@ -1,6 +1,8 @@
 //! The agent and the host's interfaces: whatever happens to either, ports are as the policy wants
 //! them, or as the operator does.
 
+use std::os::unix::fs::symlink;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use uc_lab::netns::Namespace;
@@ -239,6 +241,37 @@ fn live_an_invalid_policy_leaves_the_old_one_in_force_and_is_reported() {
     assert_eq!(begun.status, Some(1), "{begun:?}");
     assert!(begun.stderr.contains("undercurrent.toml:"), "{begun:?}");
     assert!(!here.sandbox.pins().is_empty());
+    success(here.uc(&["detach", "--all", "--now"]));
+}
+
+/// Swaps the file as Kubernetes does with a ConfigMap: by a link to a folder, so that the file itself is
+/// never written.
+#[test]
+fn live_a_policy_that_changes_by_a_link_to_its_folder_is_followed() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    pair(&namespace, "w1");
+    let text = std::fs::read_to_string(here.config()).unwrap();
+    let publish = |version: &str, text: &str| {
+        let folder = here.folder().join(version);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("undercurrent.toml"), text).unwrap();
+        let beside = here.folder().join("..data_tmp");
+        symlink(version, &beside).unwrap();
+        std::fs::rename(&beside, here.folder().join("..data")).unwrap();
+    };
+    publish("..1", &text);
+    std::fs::remove_file(here.config()).unwrap();
+    symlink("..data/undercurrent.toml", here.config()).unwrap();
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    publish("..2", &text.replace("v*", "w*"));
+    std::fs::remove_dir_all(here.folder().join("..1")).unwrap();
+    here.wait_for(&["w1"]);
+    agent.end();
     success(here.uc(&["detach", "--all", "--now"]));
 }
 
