@@ -13,8 +13,8 @@
 //! - [`measure`], [`values`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
 //!   from a record, and [`measure_error`]: why one can't be computed.
 //! - [`expect`], [`basis`], [`estimate`], [`ratio`], [`outcome`], [`verdict`]: the claims about their means
-//!   over the runs, where their bars come from, and the verdicts; [`continuation`]: the runs that
-//!   undecided verdicts need.
+//!   over the runs, where their bars come from, and the verdicts; [`reproduced`]: what a verdict tells of the
+//!   paper; [`continuation`]: the runs that undecided verdicts need.
 //! - [`kept`]: the values that are kept of an experiment's runs, in `results/`; [`comparison`]: two
 //!   such records compared, run by run.
 
@@ -47,6 +47,7 @@ mod place;
 pub mod ratio;
 pub mod record;
 pub mod repetition;
+pub mod reproduced;
 pub mod sawtooth;
 pub mod schema;
 mod selection;
@@ -85,6 +86,7 @@ pub use record::{
     ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord, Stalls,
 };
 pub use repetition::Repetition;
+pub use reproduced::Reproduced;
 pub use schema::Experiment;
 pub use stack::{Frto, Reduction, Stack};
 pub use statistic::Statistic;

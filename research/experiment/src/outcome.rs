@@ -13,7 +13,8 @@ use crate::expect::{Bound, Direction};
 pub enum Outcome {
     /// The 95 % interval lies within the bar.
     Holds,
-    /// The interval lies outside the bar, or the measure can't be computed.
+    /// The interval lies outside the bar, the measure can't be computed, or a bar that is not the paper's would
+    /// hide that the paper's number is missed: [`Verdict::hidden_number`](crate::Verdict::hidden_number).
     Fails,
     /// A part of the interval lies within the bar, or there is no interval yet.
     Undecided,

@@ -379,15 +379,19 @@ impl Judge<'_> {
         } else {
             outcome
         };
-        Verdict {
+        let mut verdict = Verdict {
             ours: Some(ours.mean),
             spread: ours.standard_error,
             interval: ours.interval,
             outcome,
-            holds: outcome.holds(),
             extremes: Some([ours.min, ours.max]),
             ..open
+        };
+        if let (Outcome::Holds, Some(paper)) = (outcome, verdict.hidden_number()) {
+            verdict.outcome = Bound::near(paper).judge(&ours, self.single);
         }
+        verdict.holds = verdict.outcome.holds();
+        verdict
     }
 
     /// Returns the verdict before anything is measured.

@@ -3,7 +3,7 @@
 
 use uc_experiment::{
     Arm, Bound, Continuation, Direction, Estimate, Evaluation, Experiment, FlowRecord, FlowSample,
-    Outcome, RunRecord, continuation, evaluate,
+    Outcome, Reproduced, RunRecord, continuation, evaluate,
 };
 
 /// Builds an experiment of two cases, in which the goodput of `a` in Mbit/s is expected as `bar`
@@ -104,6 +104,55 @@ fn planted_wrong_bars_fail() {
         assert_eq!(found.verdicts[0].outcome, Outcome::Fails, "{bar}");
         assert!(!found.verdicts[0].holds && !found.passes(), "{bar}");
     }
+}
+
+#[test]
+fn bar_of_another_basis_fails_where_it_would_hide_that_the_papers_number_is_missed() {
+    // The mean is 5.0: it is within a quarter of 4.0 and of 6.6.
+    for (basis, paper, expected) in [
+        ("after-runs", "4.0e6", Outcome::Holds),
+        ("after-runs", "6.6e6", Outcome::Holds),
+        // The 95 % interval of the mean ends at 4.87 and 5.13.
+        ("after-runs", "3.95e6", Outcome::Undecided),
+        ("after-runs", "3.85e6", Outcome::Fails),
+        ("after-runs", "6.9e6", Outcome::Fails),
+        ("after-runs", "0", Outcome::Fails),
+        ("theory", "3.85e6", Outcome::Fails),
+        ("paper", "3.85e6", Outcome::Holds),
+    ] {
+        let bar = format!("at_most = 9e6\nbasis = \"{basis}\"\npaper = {paper}");
+        let found = judge("repeat = 4", &bar, &NEAR_5);
+        let verdict = &found.verdicts[0];
+        assert_eq!(verdict.outcome, expected, "{bar}");
+        assert_eq!(verdict.holds, expected == Outcome::Holds, "{bar}");
+        assert_eq!(found.passes(), expected == Outcome::Holds, "{bar}");
+    }
+    assert_eq!(outcome("at_most = 9e6\npaper = 1", &NEAR_5), Outcome::Holds);
+}
+
+#[test]
+fn number_is_reproduced_by_a_bar_and_a_mean_near_it_and_else_a_direction() {
+    let (number, direction) = (Some(Reproduced::Number), Some(Reproduced::Direction));
+    for (bar, expected) in [
+        ("within = [4.8e6, 5.2e6]\npaper = 5.1e6", number),
+        ("at_most = 5.4e6\npaper = 5.3e6", number),
+        // Without a number, with a bar or a mean far from it.
+        ("within = [4.8e6, 5.2e6]", direction),
+        ("at_most = 9e6\npaper = 5.3e6", direction),
+        ("at_least = 3e6\npaper = 3e6", direction),
+        // A quarter of 0 is no tolerance.
+        ("at_most = 6e6\npaper = 0", number),
+        ("at_most = 4e6\npaper = 5e6", None),
+    ] {
+        let bar = format!("{bar}\nbasis = \"paper\"");
+        let found = judge("repeat = 4", &bar, &NEAR_5);
+        assert_eq!(found.verdicts[0].reproduced(), expected, "{bar}");
+    }
+    let known = "within = [4.8e6, 5.2e6]\npaper = 5.1e6\nbasis = \"after-runs\"";
+    assert_eq!(
+        judge("repeat = 4", known, &NEAR_5).verdicts[0].reproduced(),
+        None
+    );
 }
 
 #[test]

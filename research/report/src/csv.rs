@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use uc_experiment::series::Series;
-use uc_experiment::{FlowRecord, Point, RunRecord, Verdict};
+use uc_experiment::{FlowRecord, Point, Reproduced, RunRecord, Verdict};
 
 use crate::{Error, Report};
 
@@ -37,7 +37,7 @@ pub const FLOW_COLUMNS: [&str; 22] = [
 ];
 
 /// Columns of the table of verdicts, after `name` and a column `at_AXIS` for every axis.
-pub const VERDICT_COLUMNS: [&str; 15] = [
+pub const VERDICT_COLUMNS: [&str; 16] = [
     "along",
     "paper",
     "ours",
@@ -53,6 +53,7 @@ pub const VERDICT_COLUMNS: [&str; 15] = [
     "basis",
     "verdict",
     "differs",
+    "reproduced",
 ];
 
 /// Writes a row for every flow of every run, in the order of points, cases, runs, groups, flows.
@@ -254,6 +255,7 @@ fn verdict_row(
         cell(verdict.basis.map(uc_experiment::Basis::key)),
         verdict.outcome.to_string(),
         cell(verdict.differs.as_ref()),
+        cell(verdict.reproduced().map(Reproduced::key)),
     ]);
     row
 }

@@ -101,7 +101,7 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
         Outcome::Differs => "mark",
         Outcome::Fails | Outcome::Undecided | Outcome::Stale => "mark bad",
     };
-    let mark = format!("<span class=\"{class}\">{}</span>", verdict.outcome);
+    let mark = format!("<span class=\"{class}\">{}</span>", words::outcome(verdict));
     // The means of a trend are in its steps.
     let is_trend = !verdict.steps.is_empty();
     let of_mean = |text: String| if is_trend { "–".to_owned() } else { text };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use uc_experiment::{Unjudged, Verdict};
+use uc_experiment::{Reproduced, Unjudged, Verdict};
 
 use crate::emulation::Emulation;
 use crate::{Error, Report};
@@ -17,11 +17,30 @@ struct Object<'a> {
     commit: &'a str,
     runs: u32,
     points: Vec<BTreeMap<&'a str, &'a str>>,
-    results: &'a [Verdict],
+    results: Vec<Row<'a>>,
     unjudged: &'a [Unjudged],
     #[serde(skip_serializing_if = "Option::is_none")]
     emulation: Option<Emulation>,
     holds: bool,
+}
+
+/// A verdict, with what of the paper it reproduces.
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reproduced: Option<Reproduced>,
+}
+
+impl<'a> From<&'a Verdict> for Row<'a> {
+    fn from(verdict: &'a Verdict) -> Self {
+        let reproduced = verdict.reproduced();
+        Self {
+            verdict,
+            reproduced,
+        }
+    }
 }
 
 /// Formats `{experiment, arm, seed, commit, runs, points, results, unjudged, holds}`, indented.
@@ -29,8 +48,9 @@ struct Object<'a> {
 /// repetitions of every case; `n` of a result may be larger, as undecided ones lead to more.
 /// `points` has a map from axes to labels for every point of the sweep, one empty map without a
 /// sweep. `results` has an object for every verdict: `{name, at, paper, ours, spread, interval,
-/// expect, basis, verdict, holds, differs, why, n, steps}`. `verdict` is `holds`, `fails`,
-/// `undecided`, `differs` or `stale`; `holds` is true for the first and the last. `basis` is null
+/// expect, basis, verdict, holds, differs, why, n, steps, reproduced}`. `verdict` is `holds`, `fails`,
+/// `undecided`, `differs` or `stale`; `holds` is true for the first and the last. `reproduced`, present
+/// where the paper's bar holds, is `number` or `direction`. `basis` is null
 /// where the file states none, and `differs` absent. Where `ours` can't be computed it is null,
 /// `verdict` is `fails` and `why` gives the reason; else `why` is absent. `paper` is null where the
 /// paper states no number; `spread` (the standard error of `ours`) and `interval` (its 95 % confidence interval) are null
@@ -51,7 +71,7 @@ pub fn json(report: &Report<'_>) -> Result<String, Error> {
         commit: &report.meta.commit,
         runs: report.meta.runs,
         points: report.points.iter().map(labels).collect(),
-        results: report.verdicts(),
+        results: report.verdicts().iter().map(Row::from).collect(),
         unjudged: &report.evaluation.unjudged,
         emulation: Emulation::of(report),
         holds: report.holds(),

@@ -55,7 +55,7 @@ of its sweep.
 | paper | the paper's number, where it states one |
 | bar | what the mean must be, and where that comes from: the paper, theory, or results that were known when it was chosen |
 | simulated, real kernels, machines | mean ± standard error, and in brackets the number of repetitions; of a trend, its first, middle and last mean |
-| verdict | *reproduced*: the 95 % interval of the mean lies within the bar, which is the paper's; *holds*: within a bar that is not the paper's; *differs*: outside, for the reason below the table; *undecided*: partly within; *fails*: outside without a known reason. Where backends differ, one for each |
+| verdict | *reproduced (number)*: the 95 % interval of the mean lies within the paper's bar, and mean and bar are within a quarter of the paper's number; *reproduced (direction)*: within the paper's bar, which states a direction or trend, or the mean is further from the number; *holds*: within a bar that is not the paper's, and no further from a number of the paper than a quarter; *differs*: outside the paper's bar, for the reason below the table; *undecided*: partly within; *fails*: outside without a known reason. Where backends differ, one for each |
 
 A command below an experiment repeats its runs and compares each value (simulated), or verdicts and intervals (real
 kernels and machines, with new seeds); see [results.md](../docs/results.md#kept-records).
@@ -79,8 +79,8 @@ fn paper(id: &str) -> &str {
 /// Counts the verdicts of each paper and backend.
 fn summary(entries: &[Entry]) -> String {
     let mut text = String::from(
-        "\n| experiments of | backend | records | verdicts | reproduced | hold | differ | undecided | fail |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "\n| experiments of | backend | records | verdicts | number reproduced | direction reproduced | hold | \
+         differ | undecided | fail |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let mut papers: Vec<&str> = entries.iter().map(|entry| paper(&entry.id)).collect();
     papers.dedup();
@@ -96,7 +96,7 @@ fn summary(entries: &[Entry]) -> String {
             let count = |word: &str| {
                 let those = verdicts
                     .iter()
-                    .filter(|verdict| verdict_word(verdict) == word);
+                    .filter(|verdict| words::outcome(verdict) == word);
                 those.count().to_string()
             };
             let cells = [
@@ -104,7 +104,8 @@ fn summary(entries: &[Entry]) -> String {
                 backend(arm).to_owned(),
                 kept.len().to_string(),
                 verdicts.len().to_string(),
-                count("reproduced"),
+                count("reproduced (number)"),
+                count("reproduced (direction)"),
                 count("holds"),
                 count("differs"),
                 count("undecided"),
@@ -265,18 +266,10 @@ impl Line<'_> {
                 continue;
             };
             cells.push(format!("{} ({})", found(verdict), verdict.n));
-            outcomes.push(verdict_word(verdict));
+            outcomes.push(words::outcome(verdict));
         }
         outcomes.dedup();
         cells.push(outcomes.join(", "));
         cells
-    }
-}
-
-/// Returns the verdict in a word. Only a bar of the paper can be reproduced.
-fn verdict_word(verdict: &Verdict) -> String {
-    match verdict.outcome {
-        Outcome::Holds if verdict.basis == Some(Basis::Paper) => "reproduced".to_owned(),
-        other => other.to_string(),
     }
 }

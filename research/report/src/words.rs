@@ -85,6 +85,10 @@ pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
     for verdict in report.verdicts() {
         let name = self::verdict(verdict);
         let remark = match verdict.outcome {
+            Outcome::Fails if verdict.hidden_number().is_some() => format!(
+                "fails: {name}: more than a quarter off the paper's number; judge it by that number, with \
+                 basis = \"paper\", and say in `differs` why it differs"
+            ),
             Outcome::Holds | Outcome::Fails => continue,
             Outcome::Undecided => {
                 let wide = |[low, high]: [f64; 2]| {
@@ -113,6 +117,14 @@ pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
     }
     remarks.extend(Emulation::of(report).map(|found| found.words()));
     remarks
+}
+
+/// Returns the verdict in words. Only a bar of the paper can be reproduced.
+pub(crate) fn outcome(verdict: &Verdict) -> String {
+    match verdict.reproduced() {
+        Some(what) => format!("reproduced ({})", what.key()),
+        None => verdict.outcome.to_string(),
+    }
 }
 
 /// Formats a verdict's name, its point, and why there is no number, if there is none.

@@ -141,10 +141,16 @@ fn the_object_has_exactly_its_keys() {
             let expect = expects.find(|expect| result["name"] == expect.name.as_str());
             let differs = expect.expect("it is known").differs.as_ref();
             let differs = differs.map(|_| "differs");
-            let others = [
-                "expect", "holds", "interval", "n", "name", "ours", "paper", "spread", "verdict",
-            ];
-            let all: Vec<&str> = ["basis"].into_iter().chain(differs).chain(others).collect();
+            let mut verdicts = report.verdicts().iter();
+            let verdict = verdicts.find(|verdict| result["name"] == verdict.name.as_str());
+            let reproduced = verdict.expect("it is known").reproduced();
+            let word = reproduced.map(uc_experiment::Reproduced::key);
+            assert_eq!(result["reproduced"].as_str(), word);
+            let reproduced = word.map(|_| "reproduced");
+            let others = ["expect", "holds", "interval", "n", "name", "ours", "paper"];
+            let all = ["basis"].into_iter().chain(differs).chain(others);
+            let all = all.chain(reproduced).chain(["spread", "verdict"]);
+            let all: Vec<&str> = all.collect();
             assert_eq!(keys(result), all);
         }
         assert_eq!(object["experiment"], "vcc/fig11");

@@ -58,6 +58,7 @@ _VERDICTS = {
     "basis": pa.string(),
     "verdict": pa.string(),
     "differs": pa.string(),
+    "reproduced": pa.string(),
 }
 _SAMPLES = {
     "point": pa.uint32(),
