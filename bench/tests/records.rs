@@ -86,3 +86,21 @@ fn no_row_of_a_record_fails_and_no_bar_hides_that_the_papers_number_is_missed() 
         failed.join("\n")
     );
 }
+
+#[test]
+fn no_record_of_hosts_that_overrides_retune_reproduces_a_paper() {
+    for arm in Arm::ALL {
+        for id in records::kept_ids(&root(), arm).unwrap() {
+            let kept = Kept::open(&root(), &id, arm, &[]).unwrap();
+            let is_retuned = kept.head.set.iter().any(|set| set.starts_with("stack."));
+            let Ok(evaluation) = kept.evaluation() else {
+                continue;
+            };
+            let mut verdicts = evaluation.verdicts.iter();
+            assert!(
+                !is_retuned || verdicts.all(|verdict| verdict.reproduced().is_none()),
+                "{arm} {id}: give the variant a file of its own, with bars of after the runs"
+            );
+        }
+    }
+}
