@@ -202,12 +202,11 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 	uc_ccc_advance(ccc, guest, now_ns);
 	if (!ccc->guests.counted.flows) {
 		window_bytes = report.cwnd_bytes;
-		ccc->cut_ns = 0;
-		/* a reduction that its law has begun elsewhere ends at ssthresh */
-		if (report.state == UC_CCC_RECOVERY) {
+		/* A reduction that its law has begun elsewhere ends at ssthresh. The next one is news,
+		 * however soon it follows. */
+		if (report.state == UC_CCC_RECOVERY)
 			window_bytes = uc_min64(window_bytes, report.ssthresh_bytes);
-			ccc->cut_ns = uc_max64(now_ns, 1);
-		}
+		ccc->cut_ns = 0;
 		uc_ccc_set_window(ccc, (__u64)window_bytes << 16);
 		ccc->ssthresh_bytes = report.ssthresh_bytes;
 	}

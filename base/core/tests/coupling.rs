@@ -105,6 +105,22 @@ fn a_first_flow_in_a_reduction_brings_the_window_that_it_ends_with() {
 }
 
 #[test]
+fn reduction_soon_after_the_one_that_a_first_flow_brings_reduces_the_group() {
+    let reduced = |segments| Report {
+        ssthresh_bytes: segments * MSS,
+        state: consts::RECOVERY as u8,
+        ..report(20 * MSS)
+    };
+    let mut home = Home::new(GroupPolicy::default());
+    home.register(0, 0, 1, &reduced(10));
+    home.now_ns += ROUND_NS / 4;
+    home.update(0, &report(10 * MSS));
+    home.now_ns += ROUND_NS / 4;
+    home.update(0, &reduced(5));
+    assert_eq!(home.group.window_bytes(), 5 * MSS);
+}
+
+#[test]
 fn the_first_flow_brings_the_window_and_later_ones_skip_slow_start() {
     let mut home = Home::new(GroupPolicy::default());
     let first = home.join(0, 1, 1, 10 * MSS, consts::INFINITE_SSTHRESH);

@@ -18,7 +18,7 @@ const PROLONGED: Mutant = Mutant::new(
 );
 
 /// A fault for each state in which a law is suspended, or could be, with the law under which it shows.
-const SUSPENDED: [(Law, Mutant); 7] = [
+const SUSPENDED: [(Law, Mutant); 8] = [
     (Law::ECN, PROLONGED),
     (
         Law::DELAY,
@@ -70,8 +70,17 @@ const SUSPENDED: [(Law, Mutant); 7] = [
         Mutant::new(
             "a first member in a reduction keeps its window",
             "coupling.h",
-            "if (report.state == UC_CCC_RECOVERY) {",
-            "if (0) {",
+            "if (report.state == UC_CCC_RECOVERY)\n",
+            "if (0)\n",
+        ),
+    ),
+    (
+        Law::COUPLED,
+        Mutant::new(
+            "a first member's reduction answers the next one",
+            "coupling.h",
+            "\t\tccc->cut_ns = 0;\n",
+            "\t\tccc->cut_ns = report.state == UC_CCC_RECOVERY ? uc_max64(now_ns, 1) : 0;\n",
         ),
     ),
 ];

@@ -461,7 +461,7 @@ impl Model {
             let window = end.map_or(report.cwnd_bytes, |end| end.min(report.cwnd_bytes));
             self.set_window(u64::from(window) << 16);
             self.ssthresh = report.ssthresh_bytes.into();
-            self.cut_ns = is_reduced.then_some(now_ns);
+            self.cut_ns = None;
         }
         self.guests.entry(guest).or_default();
         let flow = self.flows.entry(id).or_default();
