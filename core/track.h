@@ -198,14 +198,17 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct u
 		return UC_SENT_NOTHING;
 	}
 	/* no retransmission: other segments overtook it before the port (several queues). Nor new
-	 * data: it was in a SYN whose data the peer did not take (RFC 7413) */
+	 * data: it was in a SYN whose data the peer did not take (RFC 7413). But after the third
+	 * duplicate ACK it repairs a loss, which lay before the port */
 	if (uc_fills_hole(flow, segment)) {
 		flow->bits &= ~UC_FLOW_HOLE;
-		if (uc_after(end, flow->snd_nxt)) {
-			flow->snd_nxt = end;
-			flow->sent_tick = uc_tick(now_ns, UC_IDLE_TICK_SHIFT);
+		if (segment->seq != flow->snd_una || flow->dup_acks < UC_DUP_ACKS) {
+			if (uc_after(end, flow->snd_nxt)) {
+				flow->snd_nxt = end;
+				flow->sent_tick = uc_tick(now_ns, UC_IDLE_TICK_SHIFT);
+			}
+			return UC_SENT_AGAIN;
 		}
-		return UC_SENT_AGAIN;
 	}
 	if (uc_before(segment->seq, flow->snd_nxt)) {
 		sent = uc_classify_retransmission(flow, segment->seq, end);

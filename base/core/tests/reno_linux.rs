@@ -2,7 +2,7 @@
 //! segments.
 
 use crate::guest::{Guest, MSS};
-use uc_core::consts;
+use uc_core::{DelayParameters, Policy, consts};
 
 /// While the guest repairs a loss the shadow throttles nothing.
 const UNLIMITED: u32 = 0x7fff_ffff;
@@ -154,6 +154,30 @@ fn three_duplicates_and_a_retransmission_are_a_fast_retransmit() {
     assert_eq!(guest.window(), UNLIMITED);
     guest.ack(10);
     assert_eq!((guest.ca(), guest.window()), (consts::CA_OPEN, 5 * MSS));
+}
+
+/// Returns the losses that the port counts if the first segment of ten comes after this many duplicate
+/// ACKs.
+fn losses_of_a_segment_that_comes_late(policy: Policy, duplicates: u32) -> u32 {
+    let mut guest = Guest::under(policy, false);
+    guest.nxt = guest.nxt.wrapping_add(MSS);
+    guest.send(9);
+    guest.duplicate(duplicates);
+    guest.retransmit();
+    guest.losses()
+}
+
+#[test]
+fn segment_that_comes_after_three_duplicates_was_lost_before_the_port() {
+    let linux = |law| Policy::new(law, consts::PROFILE_LINUX);
+    let delay = linux(consts::LAW_DELAY).with_delay(DelayParameters {
+        target_us: 1_000,
+        range_us: 0,
+    });
+    for policy in [linux(consts::LAW_ECN), delay] {
+        assert_eq!(losses_of_a_segment_that_comes_late(policy, 3), 1);
+        assert_eq!(losses_of_a_segment_that_comes_late(policy, 2), 0);
+    }
 }
 
 #[test]

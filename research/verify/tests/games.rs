@@ -1,5 +1,5 @@
 //! An adversary that searches gains nothing against strict ports within some plans, and its neighbours
-//! lose nothing; `make games` searches for hours, and finds gains under law `coupled`.
+//! lose nothing; `make games` searches for hours.
 
 use std::path::Path;
 
