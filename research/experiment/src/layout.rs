@@ -187,6 +187,7 @@ fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
 mod tests {
     use super::*;
     use crate::network::{Family, Queue};
+    use crate::queue_length::QueueLength;
     use uc_net::{BitsPerSec, Node};
     use uc_words::Bytes;
 
@@ -202,7 +203,7 @@ mod tests {
             offload: false,
             family: Family::Ipv4,
             queue: Queue::Droptail {
-                limit: Bytes(100_000),
+                limit: QueueLength::Bytes(Bytes(100_000)),
             },
         }
     }

@@ -44,6 +44,7 @@ pub mod outcome;
 mod overrides;
 pub mod pattern;
 mod place;
+mod queue_length;
 pub mod ratio;
 pub mod record;
 pub mod repetition;
@@ -82,6 +83,7 @@ pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};
 pub use outcome::Outcome;
 pub use pattern::Pattern;
+pub use queue_length::QueueLength;
 pub use record::{
     ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord, Stalls,
 };

@@ -1,8 +1,9 @@
 //! The network of an experiment: `[network]` and `[network.queue]`.
 
 use serde::{Deserialize, Serialize};
-use uc_net::{FatTree, Fault, FaultRule, Length, QueueSpec, RedSpec};
+use uc_net::{FatTree, Fault, FaultRule, QueueSpec, RedSpec};
 
+use crate::queue_length::QueueLength;
 use crate::units::{BitsPerSec, Bytes, Nanos};
 
 /// `[network]`: the links and the queue at every bottleneck.
@@ -90,15 +91,15 @@ impl Network {
     pub fn queue_spec(&self) -> QueueSpec {
         match &self.queue {
             Queue::Droptail { limit } => QueueSpec::DropTail {
-                limit: Length::Bytes(limit.0.into()),
+                limit: (*limit).into(),
             },
             Queue::Threshold {
                 limit,
                 mark,
                 not_ect,
             } => QueueSpec::Threshold {
-                limit: Length::Bytes(limit.0.into()),
-                mark: Length::Bytes(mark.0.into()),
+                limit: (*limit).into(),
+                mark: (*mark).into(),
                 drop_not_ect: *not_ect == NotEct::Drop,
             },
             Queue::Red {
@@ -262,7 +263,7 @@ pub enum Queue {
     /// First in, first out; packets that do not fit are dropped.
     Droptail {
         /// Capacity of the queue.
-        limit: Bytes,
+        limit: QueueLength,
     },
     /// Random early detection, with the parameters of `tc-red`.
     Red {
@@ -288,9 +289,9 @@ pub enum Queue {
     /// dropped.
     Threshold {
         /// Capacity of the queue.
-        limit: Bytes,
-        /// Threshold: a packet that finds more than this is marked.
-        mark: Bytes,
+        limit: QueueLength,
+        /// Threshold, in the unit of `limit`: a packet that finds more than this is marked.
+        mark: QueueLength,
         /// Treatment of a packet above the threshold that can't be marked. Default `drop`.
         #[serde(default)]
         not_ect: NotEct,

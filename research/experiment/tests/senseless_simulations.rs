@@ -3,7 +3,7 @@
 use crate::common::{SWEPT, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
-const SIMULATED: [(&str, &str, &str); 41] = [
+const SIMULATED: [(&str, &str, &str); 43] = [
     (
         "leaves = 3",
         "leaves = 1",
@@ -175,6 +175,17 @@ const SIMULATED: [(&str, &str, &str); 41] = [
         "name = \"mixed\"",
         "name = \"mixed\"\nqueue = { kind = \"droptail\", limit = \"100B\" }",
         "t.toml:21:38: case.0.queue.limit: holds not even one full packet; give at least 1514B",
+    ),
+    (
+        "name = \"mixed\"",
+        "name = \"mixed\"\nqueue = { kind = \"droptail\", limit = \"0 packets\" }",
+        "t.toml:21:38: case.0.queue.limit: holds not even one full packet; give at least 1 packets",
+    ),
+    (
+        "name = \"mixed\"",
+        "name = \"mixed\"\nqueue = { kind = \"threshold\", limit = \"9 packets\", mark = \"3kB\" }",
+        "t.toml:21:59: case.0.queue.mark: 3kB and the limit 9 packets have different units; give both in \
+             bytes or in packets",
     ),
     (
         "initial_window = 10",

@@ -114,13 +114,33 @@ proptest! {
 /// Returns the verdicts on a simultaneous burst of 1,000-byte packets; the first goes to the
 /// transmitter.
 fn burst(queue: QueueSpec, ecn: &[Ecn]) -> Vec<Verdict> {
+    burst_of(1_000, queue, ecn)
+}
+
+fn burst_of(size_bytes: u32, queue: QueueSpec, ecn: &[Ecn]) -> Vec<Verdict> {
     let mut link = Link::new(&link_10_mbit(queue), 1, "a->b").unwrap();
     let mut verdicts = Vec::new();
     for (number, &ecn) in (0..).zip(ecn) {
         let mut saw = |verdict, _: &Parcel| verdicts.push(verdict);
-        link.offer(Nanos::ZERO, parcel(number, 1_000, ecn), &mut saw);
+        link.offer(Nanos::ZERO, parcel(number, size_bytes, ecn), &mut saw);
     }
     verdicts
+}
+
+#[test]
+fn small_packets_fill_a_queue_that_counts_packets_and_not_one_that_counts_bytes() {
+    let threshold = |limit, mark| QueueSpec::Threshold {
+        limit,
+        mark,
+        drop_not_ect: false,
+    };
+    let packets = threshold(Length::Packets(5), Length::Packets(2));
+    let bytes = threshold(Length::Bytes(5_000), Length::Bytes(2_000));
+    let offered = [Ecn::Ect0; 7];
+    let of = |size_bytes, queue: &QueueSpec| burst_of(size_bytes, queue.clone(), &offered);
+    assert_eq!(of(64, &packets), of(1_000, &packets));
+    assert_eq!(of(1_000, &bytes), of(1_000, &packets));
+    assert_eq!(of(64, &bytes), [Verdict::Queued; 7]);
 }
 
 #[test]

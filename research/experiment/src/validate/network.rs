@@ -2,6 +2,8 @@
 
 use super::fault::{Check, ensure};
 use crate::network::{Network, Queue, Topology};
+use crate::queue_length::QueueLength;
+use crate::units::Bytes;
 
 pub(super) fn check_network(network: &Network) -> Check {
     let rate = |key: &str, bps: u64| {
@@ -22,10 +24,17 @@ pub(super) fn check_network(network: &Network) -> Check {
 /// Checks the queue of a network, or of one case.
 pub(super) fn check_queue(key: &str, queue: &Queue) -> Check {
     match queue {
-        Queue::Droptail { limit } => check_limit(key, limit.0),
+        Queue::Droptail { limit } => check_limit(key, *limit),
         Queue::Threshold { limit, mark, .. } => {
-            check_limit(key, limit.0)?;
-            ensure(mark.0 < limit.0, &format!("{key}.mark"), || {
+            check_limit(key, *limit)?;
+            let is_below = mark.is_below(*limit);
+            let key = format!("{key}.mark");
+            ensure(is_below.is_some(), &key, || {
+                format!(
+                    "{mark} and the limit {limit} have different units; give both in bytes or in packets"
+                )
+            })?;
+            ensure(is_below == Some(true), &key, || {
                 format!("{mark} is not below the limit {limit}: it would never mark")
             })
         }
@@ -73,11 +82,17 @@ fn check_topology(network: &Network) -> Check {
     }
 }
 
-fn check_limit(key: &str, limit_bytes: u32) -> Check {
+fn check_limit(key: &str, limit: QueueLength) -> Check {
     // A queue that can't hold one full Ethernet frame passes nothing.
-    ensure(limit_bytes >= 1514, &format!("{key}.limit"), || {
-        "holds not even one full packet; give at least 1514B".into()
-    })
+    let least = match limit {
+        QueueLength::Bytes(_) => QueueLength::Bytes(Bytes(1514)),
+        QueueLength::Packets(_) => QueueLength::Packets(1),
+    };
+    ensure(
+        limit.is_below(least) == Some(false),
+        &format!("{key}.limit"),
+        || format!("holds not even one full packet; give at least {least}"),
+    )
 }
 
 fn check_red(key: &str, queue: &Queue) -> Check {
@@ -94,7 +109,7 @@ fn check_red(key: &str, queue: &Queue) -> Check {
     else {
         return Ok(());
     };
-    check_limit(key, limit.0)?;
+    check_limit(key, QueueLength::Bytes(*limit))?;
     ensure(min.0 > 0, &format!("{key}.min"), || {
         "is 0; give for example 30000B".into()
     })?;
