@@ -1,58 +1,20 @@
 //! Runs whose emulated network was late: where the limit lies, and what becomes of the verdicts.
 
-use uc_experiment::{
-    Arm, Experiment, FlowRecord, FlowSample, Outcome, RunRecord, continuation, evaluate,
-};
+use uc_experiment::{Arm, Experiment, Outcome, RunRecord, continuation, evaluate};
+
+use crate::verdicts;
 
 /// Round trip 4 ms: by the default a mean lateness of 1 ms, for data and ACK, is the limit.
 fn experiment(keys: &str) -> Experiment {
-    let text = format!(
-        r#"
-name = "t"
-title = "t"
-duration = "10s"
-{keys}
-stack = {{ s = {{}} }}
-network = {{ rate = "10Mbit", delay = "1ms", queue = {{ kind = "droptail", limit = "1MB" }} }}
-[[case]]
-name = "a"
-guests = [{{ name = "g", stack = "s" }}]
-[[case]]
-name = "b"
-guests = [{{ name = "g", stack = "s" }}]
-[[expect]]
-name = "goodput of a"
-measure = {{ kind = "goodput", case = "a", of = "g" }}
-at_least = 1
-[[expect]]
-name = "goodput of b"
-measure = {{ kind = "goodput", case = "b", of = "g" }}
-at_least = 1
-"#
-    );
-    let experiment = Experiment::from_str("t", &text).expect("reads");
-    experiment.validate().expect("makes sense");
-    experiment
+    verdicts::experiment(keys, "at_least = 1")
 }
 
 fn record(case: &str, run: u32, mean_us: u64, max_us: u64) -> RunRecord {
-    let sample = |at_s: u64| FlowSample {
-        at_ns: at_s * 1_000_000_000,
-        delivered_bytes: at_s * 1_000_000,
-        ..FlowSample::default()
-    };
     let late = [("mean", mean_us), ("p99", mean_us), ("max", max_us)];
     let counters = late.map(|(name, us)| (format!("wire_late_{name}_ns"), us * 1_000));
     RunRecord {
-        case: case.into(),
-        run,
-        flows: vec![FlowRecord {
-            group: "g".into(),
-            samples: vec![sample(0), sample(10)],
-            ..FlowRecord::default()
-        }],
         counters: counters.into(),
-        ..RunRecord::default()
+        ..verdicts::record(case, run, 8.0)
     }
 }
 

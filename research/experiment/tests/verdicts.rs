@@ -8,7 +8,7 @@ use uc_experiment::{
 
 /// Builds an experiment of two cases, in which the goodput of `a` in Mbit/s is expected as `bar`
 /// says, and that of `b` is expected to be above 0.
-fn experiment(keys: &str, bar: &str) -> Experiment {
+pub fn experiment(keys: &str, bar: &str) -> Experiment {
     let text = format!(
         r#"
 name = "t"
@@ -40,7 +40,8 @@ at_least = 1
     experiment
 }
 
-fn record(case: &str, run: u32, mbps: f64) -> RunRecord {
+/// Returns the record of a run with this goodput in Mbit/s.
+pub fn record(case: &str, run: u32, mbps: f64) -> RunRecord {
     let sample = |at_s: u64| FlowSample {
         at_ns: at_s * 1_000_000_000,
         delivered_bytes: (mbps * 1e6 / 8.0) as u64 * at_s,
