@@ -45,6 +45,9 @@ pub struct Story<'a> {
     at_most: &'static str,
     /// Names of the ports that were held by an operator at any time.
     held: BTreeSet<String>,
+    /// Interfaces that an agent has seen under a name that not every policy wants, or that was held. It may have
+    /// begun to detach them, and goes on with that when they get another name.
+    leaving: BTreeSet<u32>,
     /// Names that the agent has reported as held, until it ends in order or is told to release them.
     reported_held: BTreeSet<String>,
     trials: Trials,
@@ -74,6 +77,7 @@ impl<'a> Story<'a> {
             at_most: if is_strict { "0.5" } else { "1.0" },
             etcd,
             held: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             reported_held: BTreeSet::new(),
             trials: Trials::default(),
         };
@@ -198,16 +202,17 @@ impl<'a> Story<'a> {
 
     /// Returns the interfaces that every policy so far wants, and nobody ever held.
     fn wanted_by_all(&self) -> BTreeSet<u32> {
-        let is_wanted = |name: &String| {
-            !self.held.contains(name)
-                && self
-                    .intents
-                    .iter()
-                    .all(|intent| intent.ports.contains(name))
-        };
         let each = self.world.interfaces.iter();
-        let wanted = each.filter(|(_, own)| is_wanted(&own.name));
+        let wanted = each.filter(|(index, own)| {
+            self.is_wanted_by_all(&own.name) && !self.leaving.contains(index)
+        });
         wanted.map(|(index, _)| *index).collect()
+    }
+
+    /// Returns whether every policy so far wants an interface of this name, and nobody ever held it.
+    fn is_wanted_by_all(&self, name: &String) -> bool {
+        let mut intents = self.intents.iter();
+        !self.held.contains(name) && intents.all(|intent| intent.ports.contains(name))
     }
 
     /// Promises the ports that are attached now, and wanted by every policy.
@@ -286,6 +291,10 @@ impl<'a> Story<'a> {
             self.start();
         }
         self.tell_etcd();
+        let each = self.world.interfaces.iter();
+        let unwanted = each.filter(|(_, own)| !self.is_wanted_by_all(&own.name));
+        let unwanted: Vec<u32> = unwanted.map(|(index, _)| *index).collect();
+        self.leaving.extend(unwanted);
         let Some(agent) = &mut self.agent else {
             return;
         };
@@ -383,6 +392,7 @@ impl<'a> Story<'a> {
             return Err(format!("the policy is not in force: {state:#?}"));
         }
         is_as_wanted(&mut self.world, &self.intent)?;
+        self.leaving.clear();
         self.promise();
         self.is_kept()
     }
