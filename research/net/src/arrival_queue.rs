@@ -2,22 +2,25 @@
 //!
 //! A wheel has slots for the window of time that has begun and for the next one, and a second wheel a
 //! slot for each later window. A slot is a list in no order, which links packets by their numbers. When the
-//! first packet of a slot is the next to arrive, all of the slot move to a heap. So to add or to take a
-//! packet costs the same whatever the links' rate is, but for the logarithm of the packets in one slot.
+//! first packet of a slot is the next to arrive, all of the slot move to a heap. The faster the links are, the
+//! narrower are the slots. So to add or to take a packet costs the same at any rate, but for the logarithm of the
+//! packets in one slot.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use uc_words::Nanos;
+use uc_words::{BitsPerSec, Nanos};
 
 use crate::packet_store::{Label, NONE, PacketStore, Rank};
 
-/// Width of a slot, and number of slots of a wheel, as powers of two.
-const SLOT_BITS: u32 = 8;
+/// Width of a slot in ns as a power of two, where no link is faster than [`WIDE_RATE`].
+const WIDE_BITS: u32 = 8;
+const WIDE_RATE: BitsPerSec = BitsPerSec(10_000_000_000);
+/// Number of slots of a wheel as a power of two.
 const WHEEL_BITS: u32 = 11;
 const SLOTS: usize = 1 << WHEEL_BITS;
-/// Width of a window: half of the span of the first wheel.
-const WINDOW_BITS: u32 = SLOT_BITS + WHEEL_BITS - 1;
+/// Number of slots in a window as a power of two: half of the first wheel.
+const WINDOW_BITS: u32 = WHEEL_BITS - 1;
 
 /// A ring of lists, with a bit for each list that is not empty.
 #[derive(Clone, Debug)]
@@ -77,6 +80,8 @@ type Soon = Reverse<(Nanos, Rank, u32)>;
 /// [`PacketStore`].
 #[derive(Clone, Debug)]
 pub(crate) struct ArrivalQueue {
+    /// Width of a slot in ns as a power of two.
+    slot_bits: u32,
     /// The packets of all slots up to `heap_slot`; empty only if there are none in the network.
     heap: BinaryHeap<Soon>,
     /// The number of a slot: time over its width.
@@ -90,17 +95,12 @@ pub(crate) struct ArrivalQueue {
     beyond: Vec<u32>,
 }
 
-fn slot(at: Nanos) -> u64 {
-    at.0 >> SLOT_BITS
-}
-
-fn window(at: Nanos) -> u64 {
-    at.0 >> WINDOW_BITS
-}
-
 impl ArrivalQueue {
-    pub(crate) fn new() -> ArrivalQueue {
+    /// Creates a queue for packets of a network whose fastest link has this rate.
+    pub(crate) fn new(rate: BitsPerSec) -> ArrivalQueue {
+        let times_faster = rate.0.div_ceil(WIDE_RATE.0).max(1);
         ArrivalQueue {
+            slot_bits: WIDE_BITS.saturating_sub(times_faster.ilog2()),
             heap: BinaryHeap::new(),
             heap_slot: 0,
             horizon: 1,
@@ -108,6 +108,14 @@ impl ArrivalQueue {
             far: Wheel::new(),
             beyond: Vec::new(),
         }
+    }
+
+    fn slot(&self, at: Nanos) -> u64 {
+        at.0 >> self.slot_bits
+    }
+
+    fn window(&self, at: Nanos) -> u64 {
+        self.slot(at) >> WINDOW_BITS
     }
 
     /// Returns the time of the first arrival; `None` if the queue is empty.
@@ -132,11 +140,11 @@ impl ArrivalQueue {
         at: Nanos,
         rank: Rank,
     ) {
-        if slot(at) <= self.heap_slot {
+        if self.slot(at) <= self.heap_slot {
             self.heap.push(Reverse((at, rank, packet)));
         } else if self.heap.is_empty() {
-            self.begin(packets, window(at));
-            self.heap_slot = slot(at);
+            self.begin(packets, self.window(at));
+            self.heap_slot = self.slot(at);
             self.heap.push(Reverse((at, rank, packet)));
         } else {
             self.file(packets, packet, at);
@@ -146,10 +154,11 @@ impl ArrivalQueue {
     /// Puts a packet into the list to which it belongs now.
     #[inline(always)]
     fn file<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, at: Nanos) {
-        if window(at) <= self.horizon {
-            self.near.add(packets, packet, slot(at) as usize % SLOTS);
+        if self.window(at) <= self.horizon {
+            self.near
+                .add(packets, packet, self.slot(at) as usize % SLOTS);
         } else {
-            self.put_off(packets, packet, window(at));
+            self.put_off(packets, packet, self.window(at));
         }
     }
 
@@ -191,7 +200,7 @@ impl ArrivalQueue {
             return;
         };
         let mut packet = self.near.take(used);
-        self.heap_slot = slot(packets.label(packet).at);
+        self.heap_slot = self.slot(packets.label(packet).at);
         while packet != NONE {
             let &Label { at, rank, next, .. } = packets.label(packet);
             self.heap.push(Reverse((at, rank, packet)));
@@ -206,14 +215,14 @@ impl ArrivalQueue {
         if let Some(used) = near(&self.near) {
             // The slots behind the heap's are of the window that has begun and of the next one.
             let first = packets.label(self.near.lists[used]).at;
-            if window(first) >= self.horizon {
-                self.begin(packets, window(first));
+            if self.window(first) >= self.horizon {
+                self.begin(packets, self.window(first));
             }
             return Some(used);
         }
         let first = self.first_beyond(packets)?;
-        self.begin(packets, window(first));
-        Some(slot(first) as usize % SLOTS)
+        self.begin(packets, self.window(first));
+        Some(self.slot(first) as usize % SLOTS)
     }
 
     /// Returns the first time of arrival after the first wheel's windows.
@@ -295,13 +304,16 @@ mod tests {
     fn packets_come_in_the_order_of_time_and_rank_from_every_distance() {
         let seed = 5;
         let mut random = Stream::new(seed, "arrivals");
-        // From many packets in a slot to a few in every turn of the far wheel.
-        for span_bits in [3, 8, 14, 20, 26, 32, 40] {
-            let (mut arrivals, mut packets) = (ArrivalQueue::new(), PacketStore::new());
+        // From many packets in a slot to a few in every turn of the far wheel, and the widest and narrowest slots.
+        let spans = [3, 8, 14, 20, 26, 32, 40];
+        let spans = spans.into_iter();
+        for (span_bits, gbit) in spans.flat_map(|span| [(span, 1), (span, 9_999)]) {
+            let rate = BitsPerSec(gbit * 1_000_000_000);
+            let (mut arrivals, mut packets) = (ArrivalQueue::new(rate), PacketStore::new());
             let mut expected = std::collections::BTreeMap::new();
             let mut now = Nanos::ZERO;
             for step in 0..20_000u64 {
-                let shown = format!("seed {seed}, span 2^{span_bits}, step {step}");
+                let shown = format!("seed {seed}, span 2^{span_bits}, {gbit} Gb/s, step {step}");
                 let earliest = expected.first_key_value();
                 let due = earliest.map(|(&(at, _), _): (&(Nanos, Rank), &u32)| at);
                 assert_eq!(arrivals.first_at(), due, "{shown}");

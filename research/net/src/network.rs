@@ -11,7 +11,7 @@ mod offer;
 
 use std::collections::VecDeque;
 
-use uc_words::Nanos;
+use uc_words::{BitsPerSec, Nanos};
 
 use crate::arrival_queue::ArrivalQueue;
 use crate::error::NetError;
@@ -76,13 +76,15 @@ impl<P: Packet> Network<P> {
                 })?;
             links.push(model);
         }
+        let rates = topology.links().iter().map(|plan| plan.spec.rate);
+        let fastest = rates.max().unwrap_or(BitsPerSec(0));
         Ok(Network {
             links,
             ends: ends.collect(),
             packets: PacketStore::new(),
             routes: Routes::new(topology, seed),
             hosts: topology.host_count(),
-            arrivals: ArrivalQueue::new(),
+            arrivals: ArrivalQueue::new(fastest),
             inbox: VecDeque::new(),
             clock: Nanos::ZERO,
             sequence: 0,
