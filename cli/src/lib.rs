@@ -6,10 +6,12 @@
 extern crate uc_program;
 
 pub mod agent;
+pub mod attach;
 pub mod check;
 pub mod confirm;
 pub mod couple;
 pub mod coupling;
+pub mod detach;
 pub mod dupack;
 pub mod explain;
 pub mod flows;
@@ -53,8 +55,8 @@ enum Command {
     Agent(agent::Agent),
     Check(check::Check),
     Law(law::Law),
-    Attach(given::Given<ports::Attach>),
-    Detach(ports::Detach),
+    Attach(given::Given<attach::Attach>),
+    Detach(detach::Detach),
     Handover(handover::Handover),
     Flows(flows::Flows),
     Status(status::Status),
