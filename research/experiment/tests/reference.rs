@@ -227,9 +227,10 @@ fn every_example_is_a_valid_experiment() {
     let document = document();
     let blocks: Vec<&str> = document.split("```").skip(1).step_by(2).collect();
     assert_eq!(blocks.len(), 2);
-    for block in blocks {
-        let text = block.strip_prefix("toml\n").expect("a block of TOML");
-        let experiment = Experiment::from_str("docs/experiments.md", text);
+    let [whole, sweep] =
+        [blocks[0], blocks[1]].map(|block| block.strip_prefix("toml\n").expect("a block of TOML"));
+    for text in [whole.to_owned(), format!("{whole}{sweep}")] {
+        let experiment = Experiment::from_str("docs/experiments.md", &text);
         let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
         experiment
             .validate()
