@@ -138,7 +138,7 @@ impl Kept {
     /// Judges the expectations by the repetitions that are complete.
     ///
     /// # Errors
-    /// There is no record of the file as it is, or it lacks a measure or a run.
+    /// No record is kept, its set-up is not the experiment file's, or it lacks a measure or a run.
     pub fn evaluation(&self) -> Result<Evaluation> {
         let path = self.path.display();
         let arm = self.head.arm;

@@ -37,8 +37,8 @@ pub fn option<Of: Table>(row: &'static Row<Of>, heading: &str) -> Arg {
     }
 }
 
-/// Returns what the options of a table's rows were given; a row may have no option. Whether their
-/// ranges allow it is checked later, in one line ([`Chosen::out_of_range`]).
+/// Returns the values that the command line gives to a table's rows; rows without an option are
+/// skipped. [`Chosen::out_of_range`] checks the ranges of all values later, in one error.
 pub fn chosen<Of: Table>(matches: &ArgMatches) -> Chosen<Of> {
     let mut chosen = Chosen::default();
     let has_option = |key| matches.try_contains_id(key).is_ok();

@@ -23,7 +23,7 @@ impl Rows {
     /// lines to print: a summary, and one for each row whose verdict is another one.
     ///
     /// # Errors
-    /// There is no record of the file as it is, or a run failed.
+    /// [`Kept::evaluation`] failed, or a run did.
     pub(super) fn judge(&mut self, kept: &Kept, batch: &Batch) -> Result<Vec<String>> {
         let known = kept.evaluation()?;
         let (_, fresh) = sitting::complete(kept, batch, Values::default(), |_| Ok(()))?;

@@ -92,7 +92,7 @@ impl Holder {
         })
     }
 
-    /// Returns the laws of the ports, as they are now.
+    /// Returns the laws of the ports, of the programs that are pinned now.
     fn laws(&mut self) -> Result<Rc<Laws>, HoldError> {
         if let Some(laws) = &self.laws {
             laws.reopen();

@@ -25,7 +25,7 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Number of ratios.
+    /// Number of ratios: each divides two measurements that followed one another.
     pub pairs: usize,
 }
 

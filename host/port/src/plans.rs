@@ -150,7 +150,7 @@ impl Programs {
         Ok(whole.map_or(0, |whole| whole.generation))
     }
 
-    /// A port's plan as it is in force; `None` if it has none, or drains.
+    /// Returns a port's plan in force; `None` if it has none, or drains.
     ///
     /// # Errors
     /// What the kernel refused.

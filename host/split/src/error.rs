@@ -144,7 +144,7 @@ pub enum SplitError {
          or LimitNOFILE in a unit), or give a smaller --connections-max"
     )]
     Descriptors {
-        /// Number of connections.
+        /// Maximum number of connections, as `--connections-max` gives it.
         wanted: usize,
         /// Number of descriptors that this many connections may need.
         needed: u64,

@@ -32,7 +32,7 @@ pub enum Progress {
     Building,
     /// Flows are starting.
     Connecting {
-        /// Number of flows.
+        /// Number of flows that have to connect.
         flows: usize,
     },
     /// The run's clock is running.

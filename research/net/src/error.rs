@@ -154,7 +154,7 @@ pub enum NetError {
     /// The topology has more links than a network can number.
     #[error("{links} links in one network; give at most 1048576")]
     TooManyLinks {
-        /// Number of links.
+        /// Number of links of the topology.
         links: usize,
     },
     /// No chain of links leads from one host to the other.

@@ -24,9 +24,9 @@ pub struct Campaign {
     pub guest: Guest,
     /// Seed from which the cases are drawn.
     pub seed: u64,
-    /// Number of cases.
+    /// Number of random cases to compare.
     pub cases: u64,
-    /// Number of threads.
+    /// Number of threads that compare cases.
     pub jobs: usize,
     /// Whether the guest's flow moves between hosts.
     pub handover: bool,

@@ -192,7 +192,7 @@ fn autotunes(config: &mut Config) {
 pub struct Row {
     /// Label of the assumption.
     pub assumption: String,
-    /// Number of flows.
+    /// Number of flows, each of which is a random case.
     pub cases: u64,
     /// Results of the flows.
     pub ratios: Ratios,

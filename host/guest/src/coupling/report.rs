@@ -5,7 +5,7 @@ use uc_core::coupling::{Group, consts};
 
 use crate::coupling::wire::{GroupName, GroupReport};
 
-/// Returns the report of a group as it is now; `None` when nobody sends in it.
+/// Returns a report of the group's present state; `None` if none of its connections sends.
 pub fn report_of(name: GroupName, group: &Group, link: &Link, now_ns: u64) -> Option<GroupReport> {
     // Nobody advances the epochs of a silent group, so its sums are read as they would be after the
     // time passed.

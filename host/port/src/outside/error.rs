@@ -22,7 +22,7 @@ pub enum LawError {
     /// The table has more rows than numbers are free.
     #[error("more/table.h has {laws} laws; the limit is {OUTSIDE_MAX}")]
     TooMany {
-        /// Number of rows.
+        /// Number of the table's rows.
         laws: usize,
     },
     /// A law of the tree has the name.

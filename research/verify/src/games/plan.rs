@@ -35,11 +35,11 @@ pub type Counts = [u64; 4];
 pub struct Timed {
     /// The trick that is done.
     pub trick: Trick,
-    /// What the times are counted in.
+    /// The events that `from`, `until` and `every` count.
     pub clock: Clock,
-    /// First event of the trick.
+    /// Number of the first event at which the trick is done, counted by `clock`.
     pub from: u64,
-    /// The event after the last one.
+    /// Number of the event from which on it is not done any more.
     pub until: u64,
     /// The distance from one repetition to the next, of a trick that is repeated.
     pub every: u64,

@@ -36,8 +36,8 @@ impl Guard {
     }
 }
 
-/// The cores of a game's ports. Each guest is a tenant: if the law is a group's, each has a group of
-/// its own.
+/// The ports of a game's guests, each with the core. Under a law whose flows share windows each guest
+/// has a group of its own.
 #[derive(Clone, Debug)]
 pub struct Cores {
     ports: Vec<Port>,
