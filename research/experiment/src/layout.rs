@@ -186,7 +186,7 @@ fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Family, Queue};
+    use crate::network::{ETHERNET_MTU, Family, Queue};
     use crate::queue_length::QueueLength;
     use uc_net::{BitsPerSec, Node};
     use uc_words::Bytes;
@@ -201,6 +201,7 @@ mod tests {
             processing: Nanos(0),
             loss: 0.0,
             offload: false,
+            mtu: ETHERNET_MTU,
             family: Family::Ipv4,
             queue: Queue::Droptail {
                 limit: QueueLength::Bytes(Bytes(100_000)),

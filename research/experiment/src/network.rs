@@ -41,6 +41,9 @@ pub struct Network {
     /// IP version of the hosts. Default `ipv4`.
     #[serde(default)]
     pub family: Family,
+    /// Maximum IP packet of all interfaces. Default 1500B, Ethernet's.
+    #[serde(default = "ethernet_mtu", skip_serializing_if = "is_ethernet_mtu")]
+    pub mtu: Bytes,
     /// Queue at each bottleneck. All other queues are DropTail and too large to fill.
     pub queue: Queue,
 }
@@ -51,6 +54,17 @@ fn is_zero(time: &Nanos) -> bool {
 
 fn is_never(probability: &f64) -> bool {
     *probability == 0.0
+}
+
+/// Maximum IP packet on Ethernet.
+pub(crate) const ETHERNET_MTU: Bytes = Bytes(1_500);
+
+fn ethernet_mtu() -> Bytes {
+    ETHERNET_MTU
+}
+
+fn is_ethernet_mtu(mtu: &Bytes) -> bool {
+    *mtu == ETHERNET_MTU
 }
 
 impl Network {

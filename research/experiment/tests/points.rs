@@ -272,6 +272,12 @@ fn a_backend_refuses_keys_that_only_others_support() {
         let expected = format!("t.toml:{what} is for {others} only; run it with --on {on}");
         assert_eq!(unsuited(arm, from, to), expected);
     }
+    for arm in [Arm::Sim, Arm::Vm] {
+        assert_eq!(
+            unsuited(arm, rate, "mtu = \"9kB\"\nrate = \"10Mbit\""),
+            "t.toml:8:7: network.mtu: another MTU than Ethernet's is for live only; run it with --on live"
+        );
+    }
     let coupled = GOOD
         .replace("count = 9", ONE_COUPLED)
         .replace(SECOND, TWO_COUPLED);

@@ -3,7 +3,7 @@
 use crate::common::{GOOD, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
-const SENSELESS: [(&str, &str, &str); 23] = [
+const SENSELESS: [(&str, &str, &str); 24] = [
     (
         "name = \"t/one\"",
         "name = \"a b\"",
@@ -46,6 +46,11 @@ const SENSELESS: [(&str, &str, &str); 23] = [
         "\"10Mbit\"",
         "\"0bit\"",
         "t.toml:8:8: network.rate: is 0; nothing would ever arrive: give for example 10Mbit",
+    ),
+    (
+        "rate = \"10Mbit\"",
+        "rate = \"10Mbit\"\nmtu = \"1kB\"",
+        "t.toml:9:7: network.mtu: is 1kB; give 1280B to 9kB",
     ),
     (
         "max = \"90kB\"",

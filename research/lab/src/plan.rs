@@ -29,6 +29,8 @@ pub struct Plan {
     pub family: Family,
     /// Whether interfaces segment and coalesce.
     pub offload: bool,
+    /// Maximum IP packet of all interfaces.
+    pub mtu_bytes: u32,
     /// All guests, in the file's order.
     pub guests: Vec<Guest>,
     /// Location of each host with guests; the receivers' hosts have the numbers after them.
@@ -104,6 +106,7 @@ impl Plan {
         Ok(Self {
             family,
             offload: network.offload,
+            mtu_bytes: network.mtu.0,
             guests,
             places: hosts.places,
             servers,

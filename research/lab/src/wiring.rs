@@ -198,6 +198,7 @@ fn first_not_running() -> Result<Option<String>, LabError> {
 /// snooping: plain wires with an address table.
 fn host_lines(plan: &Plan, guests: &[Namespace], servers: &[Namespace]) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned()];
+    let mtu = plan.mtu_bytes;
     for host in bridges(plan) {
         let up = uplink(host);
         lines.push(format!(
@@ -205,7 +206,7 @@ fn host_lines(plan: &Plan, guests: &[Namespace], servers: &[Namespace]) -> Vec<S
         ));
         lines.push(format!("link set br{host} up"));
         lines.push(format!(
-            "link set {up} txqueuelen {TAP_QUEUE_FRAMES} master br{host} up"
+            "link set {up} mtu {mtu} txqueuelen {TAP_QUEUE_FRAMES} master br{host} up"
         ));
     }
     if guests.is_empty() {
@@ -215,24 +216,36 @@ fn host_lines(plan: &Plan, guests: &[Namespace], servers: &[Namespace]) -> Vec<S
         }));
     }
     for (guest, namespace) in plan.guests.iter().zip(guests) {
-        lines.extend(port_lines(&guest.port, guest.host, guest.mac, namespace));
+        lines.extend(port_lines(
+            &guest.port,
+            guest.host,
+            guest.mac,
+            namespace,
+            mtu,
+        ));
     }
     let with_port = plan.servers.iter().zip(servers);
     for (server, namespace) in with_port.filter(|(server, _)| server.law.is_some()) {
         let (port, host) = (&server.port, server.host);
-        lines.extend(port_lines(port, host, server.mac, namespace));
+        lines.extend(port_lines(port, host, server.mac, namespace, mtu));
     }
     lines
 }
 
 /// Returns the commands for the link between a guest, or a server, and its host.
-fn port_lines(port: &str, host: usize, mac: [u8; 6], namespace: &Namespace) -> [String; 2] {
+fn port_lines(
+    port: &str,
+    host: usize,
+    mac: [u8; 6],
+    namespace: &Namespace,
+    mtu: u32,
+) -> [String; 2] {
     // iproute2 takes a path with a slash as the namespace's file.
     let path = namespace.path();
     let (mac, path) = (mac_text(mac), path.display());
     [
         format!("link add {port} type veth peer name eth0 address {mac} netns {path}"),
-        format!("link set {port} master br{host} up"),
+        format!("link set {port} mtu {mtu} master br{host} up"),
     ]
 }
 
@@ -251,7 +264,11 @@ fn uplink(host: usize) -> String {
 
 /// Returns the `ip` commands that set up a guest's interface.
 pub fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
-    let mut lines = vec!["link set lo up".to_owned(), "link set eth0 up".to_owned()];
+    let mtu = plan.mtu_bytes;
+    let mut lines = vec![
+        "link set lo up".to_owned(),
+        format!("link set eth0 mtu {mtu} up"),
+    ];
     lines.extend(address_lines(guest.address, &guest.stack));
     let server = plan.server_of(guest);
     lines.push(neighbour_line(server.address, server.mac));
@@ -268,7 +285,7 @@ fn server_lines(plan: &Plan, number: usize) -> Vec<String> {
             "link set eth0 address {mac} txqueuelen {TAP_QUEUE_FRAMES}"
         ));
     }
-    lines.push("link set eth0 up".to_owned());
+    lines.push(format!("link set eth0 mtu {} up", plan.mtu_bytes));
     lines.extend(address_lines(server.address, &server.stack));
     lines.extend(
         plan.guests_of(number)

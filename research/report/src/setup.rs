@@ -74,6 +74,10 @@ fn network(network: &Network) -> String {
         Family::Ipv4 => "IPv4",
         Family::Ipv6 => "IPv6",
     };
+    let mtu = match network.mtu.0 {
+        1_500 => String::new(),
+        _ => format!(" An MTU of {}.", network.mtu),
+    };
     let processing = match network.processing {
         Nanos::ZERO => String::new(),
         time => format!(" Each host's processor takes {time} for a packet, one after the other."),
@@ -87,7 +91,7 @@ fn network(network: &Network) -> String {
     };
     format!(
         "{shape}: {rate}{access}, {delay} a link, so {round_trip} a round trip{longest} when \
-         nothing waits; {family}, {offload} segmentation offload.{processing}{loss}"
+         nothing waits; {family}, {offload} segmentation offload.{mtu}{processing}{loss}"
     )
 }
 

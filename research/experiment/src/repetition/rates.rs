@@ -14,8 +14,6 @@ use crate::units::Nanos;
 /// Size of an Ethernet header; preamble, frame check sequence and gap are not counted by the
 /// emulated links.
 const ETHERNET_HEADER_BYTES: u32 = 14;
-/// Maximum payload of an Ethernet frame.
-const ETHERNET_MTU_BYTES: u32 = 1_500;
 
 /// A group's flow or guest by its number, or a guest by its name.
 type Sharer<'a> = (&'a str, Option<u32>);
@@ -114,7 +112,7 @@ impl Repetition<'_> {
             let ip_bytes = self.experiment.network.family.header_bytes();
             let header_bytes = ETHERNET_HEADER_BYTES + ip_bytes + tcp_bytes;
             // connections may be too short for any sample to see one
-            let full_bytes = ETHERNET_HEADER_BYTES + ETHERNET_MTU_BYTES - header_bytes;
+            let full_bytes = ETHERNET_HEADER_BYTES + self.experiment.network.mtu.0 - header_bytes;
             let mss_bytes = f64::from(series.mss_bytes().unwrap_or(full_bytes));
             wire_bps += series.goodput_bps() * (mss_bytes + f64::from(header_bytes)) / mss_bytes;
         }

@@ -11,7 +11,7 @@ use crate::arm::Arm;
 use crate::case::{Case, Guests};
 use crate::error::Error;
 use crate::hypervisor::Hypervisor;
-use crate::network::Topology;
+use crate::network::{ETHERNET_MTU, Topology};
 use crate::schema::{Experiment, SERVER_STACK};
 use crate::stack::SIMULATED_CONGESTION_CONTROLS;
 use crate::units::Nanos;
@@ -80,6 +80,7 @@ fn check_arm(experiment: &Experiment, arm: Arm) -> Result<(), Only> {
 /// Checks what needs real kernels, and what is too large for VMs.
 fn check_vm(experiment: &Experiment) -> Result<(), Only> {
     check_real(experiment)?;
+    check_mtu(experiment)?;
     let topology = experiment.network.topology;
     if topology != Topology::Star {
         let what = format!("a {}", topology.name());
@@ -262,10 +263,20 @@ fn is_from_machines(guests: &Guests) -> bool {
     )
 }
 
+/// Checks that the MTU is Ethernet's, on a backend that cannot set another.
+fn check_mtu(experiment: &Experiment) -> Result<(), Only> {
+    if experiment.network.mtu == ETHERNET_MTU {
+        return Ok(());
+    }
+    let what = "another MTU than Ethernet's";
+    Err(only("network.mtu", what, &[Arm::Live]))
+}
+
 fn check_sim(experiment: &Experiment) -> Result<(), Only> {
     if experiment.network.offload {
         return Err(only("network.offload", "segmentation offload", &LIVE_VM));
     }
+    check_mtu(experiment)?;
     let known = SIMULATED_CONGESTION_CONTROLS;
     for (name, stack) in &experiment.stacks {
         if stack.kernel.is_some() {

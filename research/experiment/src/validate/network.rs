@@ -1,5 +1,7 @@
 //! Checks of links and queues.
 
+use std::ops::RangeInclusive;
+
 use super::fault::{Check, ensure};
 use crate::network::{Network, Queue, Topology};
 use crate::queue_length::QueueLength;
@@ -16,6 +18,10 @@ pub(super) fn check_network(network: &Network) -> Check {
     ensure((0.0..1.0).contains(&network.loss), "network.loss", || {
         let loss = network.loss;
         format!("{loss} is no probability below 1; give for example 0.02")
+    })?;
+    ensure(MTU.contains(&network.mtu), "network.mtu", || {
+        let (mtu, least, most) = (network.mtu, MTU.start(), MTU.end());
+        format!("is {mtu}; give {least} to {most}")
     })?;
     check_topology(network)?;
     check_queue("network.queue", &network.queue)
@@ -47,6 +53,8 @@ const HOPS_MAX: u32 = 64;
 const SWITCHES_MAX: u32 = 1_000;
 const HOSTS_MAX: u32 = 1_000;
 const PORTS_MAX: u32 = 16;
+/// The minimum of IPv6 (RFC 8200 §5), and jumbo frames.
+const MTU: RangeInclusive<Bytes> = Bytes(1_280)..=Bytes(9_000);
 
 fn check_topology(network: &Network) -> Check {
     let key = "network.topology";
