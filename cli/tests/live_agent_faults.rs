@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use uc_lab::netns::Namespace;
 
@@ -238,16 +239,23 @@ fn live_an_agent_is_found_alive_beside_many_slow_metrics_connections() {
     refusal(here.uc(&["status", "--alive"]), &["no agent answers"]);
     let agent = here.start(&[]);
     here.wait_for(&["v1"]);
+    wait_until("metrics", || scrape(&namespace).is_some());
+    // More connect than the agent serves at once and the kernel keeps for it.
     let slow = || {
         let connect = |_| {
-            let mut stream = TcpStream::connect(METRICS).unwrap();
+            let within = Duration::from_millis(500);
+            let mut stream = TcpStream::connect_timeout(&METRICS.parse().unwrap(), within).ok()?;
             stream.write_all(b"GET /metrics HTTP/1.1\r\nx: ").unwrap();
-            stream
+            Some(stream)
         };
-        (0..500).map(connect).collect::<Vec<_>>()
+        (0..5000).map_while(connect).collect::<Vec<_>>()
     };
-    wait_until("metrics", || scrape(&namespace).is_some());
     let slow = namespace.enter(slow).unwrap();
+    assert!(
+        (100..5000).contains(&slow.len()),
+        "{} connected",
+        slow.len()
+    );
     for _ in 0..5 {
         assert_eq!(success(here.uc(&["status", "--alive"])), "");
     }
