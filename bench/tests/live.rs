@@ -6,6 +6,7 @@ mod common;
 
 mod captures;
 mod live_examples;
+mod live_fair_share;
 mod live_reproduce;
 mod live_run;
 mod pages;
