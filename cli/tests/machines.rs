@@ -13,5 +13,6 @@ mod live_vm_ports;
 mod live_vm_pvtcp;
 mod live_vm_pvtcp_bpf;
 mod live_vm_pvtcp_load;
+mod live_vm_pvtcp_module;
 mod live_vm_pvtcp_quota;
 mod live_vm_watch;
