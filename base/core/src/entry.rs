@@ -1,6 +1,6 @@
 //! The entry points of a core. What depends on a flow's law is asked of the core that opened the flow.
 
-use crate::coupling::{Answer, Report};
+use crate::coupling::{Answer, Group, Guest, Member, Report};
 use crate::law::{self, OUTSIDE_NUMBERS};
 use crate::{Edit, Flow, Law, LawRow, Policy, Reason, Segment, sys};
 
@@ -163,6 +163,21 @@ impl Core {
         let mut report = Report::default();
         call!(self, report(flow, now_ns, &mut report));
         report
+    }
+
+    /// Takes a flow's report to its group, at first with priority 1. Returns the group's answer.
+    pub fn ask_group(
+        self,
+        (group, guest, member): (&mut Group, &mut Guest, &mut Member),
+        report: &Report,
+        now_ns: u64,
+    ) -> Answer {
+        let mut answer = Answer::default();
+        call!(
+            self,
+            ask_group(group, guest, member, report, now_ns, &mut answer)
+        );
+        answer
     }
 
     /// Writes the window by the group's answer into the edit; without an answer, the shadow's own.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 // The core is header-only; these give its entry points (and the tables) a symbol.
+#include "coupling.h"
 #include "leave.h"
 #include "rebase.h"
 #include "sound.h"
@@ -31,6 +32,9 @@ struct core_table {
 	void (*report)(struct uc_whole *flow, __u64 now_ns, struct uc_ccc_report *report);
 	void (*tell_share)(struct uc_whole *flow, const struct uc_segment *segment, __u8 awaits,
 			   const struct uc_ccc_answer *answer, struct uc_edit *edit);
+	void (*ask_group)(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+			  const struct uc_ccc_report *report, __u64 now_ns,
+			  struct uc_ccc_answer *answer);
 	const struct law_row *(*laws)(__u32 *count);
 };
 
@@ -119,6 +123,14 @@ static void table_tell_share(struct uc_whole *flow, const struct uc_segment *seg
 	uc_tell_share(&flow->flow, &flow->annex, segment, awaits, answer, edit);
 }
 
+static void table_ask_group(struct uc_ccc *ccc, struct uc_ccc_guest *guest,
+			    struct uc_ccc_flow *flow, const struct uc_ccc_report *report,
+			    __u64 now_ns, struct uc_ccc_answer *answer)
+{
+	*answer = flow->priority ? uc_ccc_update(ccc, guest, flow, report, now_ns)
+				 : uc_ccc_register(ccc, guest, flow, 1, report, now_ns);
+}
+
 const struct core_table uc_shim_table = {
 	.layout = UC_LAYOUT,
 	.unknown = table_unknown,
@@ -129,6 +141,7 @@ const struct core_table uc_shim_table = {
 	.awaits = table_awaits,
 	.report = table_report,
 	.tell_share = table_tell_share,
+	.ask_group = table_ask_group,
 	.laws = uc_shim_laws,
 };
 

@@ -92,6 +92,21 @@ fn corpus_shows_a_gain_where_each_timeout_prolongs_the_repair() {
     assert!(standing.gain > 2.0 * GAIN_MAX, "{standing:?}");
 }
 
+#[test]
+fn corpus_shows_a_gain_where_a_group_has_a_fault() {
+    let scratch = tempfile::tempdir().expect("a folder for libraries");
+    let entries = corpus::entries();
+    for ((_, fault), entry) in SUSPENDED[5..].iter().zip([&entries[2], &entries[4]]) {
+        let network = Network {
+            core: compile(scratch.path(), Some(fault)),
+            ..entry.network
+        };
+        let standing = Arena::new(network, entry.guard).mean(&entry.plan, 1..=24);
+        println!("{}: {standing:?}", fault.name);
+        assert!(standing.gain > GAIN_MAX, "{}: {standing:?}", fault.name);
+    }
+}
+
 /// The search has an hour for each fault. `UC_FAULT=n` searches with the one of this number alone.
 #[test]
 #[ignore = "takes up to an hour for each fault"]

@@ -130,6 +130,7 @@ impl Cores {
     }
 
     fn pass(&mut self, of: usize, segment: &Segment, now_ns: u64) -> Option<Segment> {
+        let core = self.core;
         let now_ns = self.ports[of].here(now_ns);
         let Port {
             slot,
@@ -146,10 +147,7 @@ impl Cores {
                 }
                 return None;
             };
-            if member.priority == 0 {
-                return Some(group.register(tenant, member, 1, report, now_ns));
-            }
-            Some(group.update(tenant, member, report, now_ns))
+            Some(core.ask_group((group, tenant, member), report, now_ns))
         });
         counts[reason.counted(segment, &edit).code() as usize] += 1;
         let edited = Segment {
