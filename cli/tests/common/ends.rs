@@ -5,15 +5,19 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 use uc_lab::netns::Namespace;
 use uc_lab::pattern::{CHUNK_BYTES, Pattern};
 
 /// Time within which a read or write must go on.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Listens in a namespace.
+/// Listens in a namespace. To accept fails if nobody connects in time.
 pub fn listen(namespace: &Namespace, at: SocketAddr) -> TcpListener {
-    namespace.enter(|| TcpListener::bind(at).unwrap()).unwrap()
+    let listener = namespace.enter(|| TcpListener::bind(at).unwrap()).unwrap();
+    let patience = TimeVal::seconds(PATIENCE.as_secs() as i64);
+    setsockopt(&listener, sockopt::ReceiveTimeout, &patience).unwrap();
+    listener
 }
 
 /// Opens a connection to a listener, and checks that both ends see each other's addresses. Returns the end

@@ -1,7 +1,7 @@
 //! A thread that owns split connections and waits for their sockets.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,6 +32,29 @@ const REST: Duration = Duration::from_millis(100);
 /// Interval at which connections are attended to that wait for what comes with no event.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How long a connection may wait for one before it, between the same addresses and ports, to end: as long as
+/// an end waits before it sends its SYN again (RFC 6298 §2.1).
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// A connection that one side has opened and this host has accepted.
+#[derive(Debug)]
+struct Accepted {
+    socket: Socket,
+    opener: Side,
+    from: SocketAddr,
+    to: SocketAddr,
+    at: Instant,
+}
+
+impl Accepted {
+    fn guest_ip(&self) -> IpAddr {
+        match self.opener {
+            Side::Guest => self.from.ip(),
+            Side::Far => self.to.ip(),
+        }
+    }
+}
+
 /// A socket that accepts connections which one side opens.
 #[derive(Debug)]
 pub struct Listener {
@@ -46,6 +69,8 @@ pub struct Worker {
     epoll: Epoll,
     listeners: Vec<Listener>,
     connections: Slab<Connection>,
+    /// Accepted connections that wait for one before them to end.
+    waiting: Vec<Accepted>,
     pipes: Pipes,
     /// Connections that can go on without waiting.
     again: Vec<usize>,
@@ -74,6 +99,7 @@ impl Worker {
             epoll,
             listeners,
             connections: Slab::new(),
+            waiting: Vec::new(),
             pipes: Pipes::default(),
             again: Vec::new(),
             later: Vec::new(),
@@ -106,8 +132,10 @@ impl Worker {
                     data => ready.extend(self.note(data, event.events())),
                 }
             }
-            if !self.later.is_empty() && self.looked.elapsed() >= LOOK_EVERY {
+            let mut accepted = Vec::new();
+            if self.looks() && self.looked.elapsed() >= LOOK_EVERY {
                 ready.append(&mut self.later);
+                accepted.append(&mut self.waiting);
                 self.looked = Instant::now();
             }
             // A connection that ends frees its number, so each is attended to after all events.
@@ -115,6 +143,9 @@ impl Worker {
             ready.dedup();
             for number in ready {
                 self.attend(number);
+            }
+            for accepted in accepted {
+                self.open(accepted);
             }
             if self
                 .rests_until
@@ -126,12 +157,17 @@ impl Worker {
         }
     }
 
+    /// Returns whether something waits for what comes with no event.
+    fn looks(&self) -> bool {
+        !self.later.is_empty() || !self.waiting.is_empty()
+    }
+
     fn timeout(&self) -> EpollTimeout {
         if !self.again.is_empty() {
             return EpollTimeout::ZERO;
         }
         let time = match self.rests_until {
-            _ if !self.later.is_empty() => LOOK_EVERY,
+            _ if self.looks() => LOOK_EVERY,
             Some(_) => REST,
             None => return EpollTimeout::NONE,
         };
@@ -220,49 +256,63 @@ impl Worker {
         ) else {
             return;
         };
-        let guest_ip = match opener {
-            Side::Guest => from.ip(),
-            Side::Far => to.ip(),
+        let accepted = Accepted {
+            socket: accepted,
+            opener,
+            from,
+            to,
+            at: Instant::now(),
         };
-        if !self.quota.take(guest_ip) {
+        if !self.quota.take(accepted.guest_ip()) {
             self.counts.too_many.fetch_add(1, Relaxed);
             return;
         }
         self.counts.split.fetch_add(1, Relaxed);
-        if self.try_begin(accepted, opener, from, to).is_err() {
-            self.quota.give(guest_ip);
-            self.counts.refused.fetch_add(1, Relaxed);
+        self.open(accepted);
+    }
+
+    /// Begins to connect to the other end of an accepted connection, unless one before it still ends there.
+    fn open(&mut self, accepted: Accepted) {
+        let is_early = accepted.at.elapsed() < ENDS_WITHIN;
+        match self.connect(&accepted) {
+            Err(error) if is_early && error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
+                self.waiting.push(accepted);
+            }
+            other => {
+                let guest_ip = accepted.guest_ip();
+                if other.and_then(|other| self.enter(accepted, other)).is_err() {
+                    self.quota.give(guest_ip);
+                    self.counts.refused.fetch_add(1, Relaxed);
+                }
+            }
         }
     }
 
-    fn try_begin(
-        &mut self,
-        accepted: Socket,
-        opener: Side,
-        from: SocketAddr,
-        to: SocketAddr,
-    ) -> io::Result<()> {
-        accepted.set_nonblocking(true)?;
+    /// Returns the socket of the side to which this host connects.
+    fn connect(&self, accepted: &Accepted) -> io::Result<Socket> {
+        let &Accepted { from, to, .. } = accepted;
+        accepted.socket.set_nonblocking(true)?;
         if to.ip().is_loopback() {
             // A process of this host has connected to the listener itself.
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let setup = self.setup.get();
         let congestion_control = setup.congestion_control.as_deref();
-        let (guest, far, guest_ip, opened) = match opener {
-            Side::Guest => {
-                let far = sockets::open_outer(from, to, setup.mptcp, congestion_control)?;
-                (accepted, far, from.ip(), Side::Far)
-            }
+        match accepted.opener {
+            Side::Guest => sockets::open_outer(from, to, setup.mptcp, congestion_control),
             Side::Far => {
-                sockets::control(&accepted, congestion_control)?;
-                (
-                    sockets::open_inner(from, to)?,
-                    accepted,
-                    to.ip(),
-                    Side::Guest,
-                )
+                sockets::control(&accepted.socket, congestion_control)?;
+                sockets::open_inner(from, to)
             }
+        }
+    }
+
+    /// Enters a connection whose other side is being connected.
+    fn enter(&mut self, accepted: Accepted, other: Socket) -> io::Result<()> {
+        let guest_ip = accepted.guest_ip();
+        let (guest, far, opened) = match accepted.opener {
+            Side::Guest => (accepted.socket, other, Side::Far),
+            Side::Far => (other, accepted.socket, Side::Guest),
         };
         let entry = self.connections.vacant_entry();
         let data = 2 * entry.key() as u64;
