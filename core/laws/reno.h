@@ -93,15 +93,20 @@ static __always_inline void uc_reno_ack(struct uc_flow *flow, struct uc_annex *a
 		uc_linux_ecn(flow, sample);
 }
 
-/* Returns the window of a guest that repairs a loss under a guard, in segments. While its timeout
- * may still be undone, that window is at most the one before: or it would gain by each that it
- * feigns.
+/*
+ * Returns the window of a guest that repairs a loss under a guard, in segments. After a timeout the
+ * guest retransmits within the right edge, and then grows to ssthresh as the shadow does: more would
+ * be a gain for each timeout that it feigns. While its timeout may still be undone, the window is at
+ * most the one before.
  */
 static __always_inline __u64 uc_linux_repair_segments(const struct uc_flow *flow)
 {
-	__u64 segments = UC_GUARDED_REPAIR_SSTHRESH * (__u64)flow->reno.ssthresh;
+	const struct uc_reno *reno = &flow->reno;
+	__u64 segments = UC_GUARDED_REPAIR_SSTHRESH * (__u64)reno->ssthresh;
 
-	return uc_undo_is_open(flow) ? uc_min(segments, flow->reno.prr.prior_cwnd) : segments;
+	if (uc_undo_is_open(flow))
+		return uc_min(segments, reno->prr.prior_cwnd);
+	return flow->ca == UC_CA_LOSS ? uc_max(reno->cwnd, reno->ssthresh) : segments;
 }
 
 static __always_inline __u32 uc_reno_window_bytes(const struct uc_flow *flow)

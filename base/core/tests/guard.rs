@@ -342,3 +342,33 @@ fn guarded_guest_does_not_hide_its_round_trip_time_by_sending_old_data() {
     assert_eq!(srtt_ms_beside_old_fins(0), 0);
     assert!((49..=51).contains(&srtt_ms_beside_old_fins(1)));
 }
+
+/// Returns the window in segments of a guest after a mark, and the guest an ACK after it has
+/// retransmitted its first segment in flight, as if its timer had fired.
+fn timed_out_after_mark(law: u32, guard_segments: u8) -> (u32, Guest) {
+    let policy = Policy {
+        guard_segments,
+        initial_window_segments: 20,
+        ..Policy::new(law, consts::PROFILE_LINUX)
+    };
+    let mut guest = Guest::under(policy, true);
+    guest.send(20);
+    guest.ack_ece(2);
+    let before = guest.window() / MSS;
+    guest.retransmit();
+    assert_eq!(guest.ca(), consts::CA_LOSS);
+    guest.ack_ece(1);
+    (before, guest)
+}
+
+#[test]
+fn guarded_guest_opens_no_window_by_a_feigned_timeout_after_a_mark() {
+    for law in [consts::LAW_ECN, consts::LAW_DCTCP, consts::LAW_COUPLED] {
+        let (before, guest) = timed_out_after_mark(law, 0);
+        assert!(guest.window() / MSS > before, "law {law}: throttled");
+        let (before, guest) = timed_out_after_mark(law, 1);
+        let after = guest.window() / MSS;
+        assert!(after < before, "law {law}: {after} after {before}");
+        assert!(after >= guest.ssthresh(), "law {law}: {after} are too few");
+    }
+}
