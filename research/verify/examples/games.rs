@@ -63,7 +63,12 @@ impl Search {
         let standing = tried.standing;
         println!(
             "# gain {:.3}, left {:.3}, {} games\n{} {} {}",
-            standing.gain, standing.left, standing.games, self.name, network.seed, tried.plan
+            standing.gain,
+            standing.left,
+            standing.games,
+            self.name,
+            network.name(),
+            tried.plan
         );
     }
 

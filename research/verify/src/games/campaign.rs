@@ -64,13 +64,17 @@ impl Campaign {
         }
     }
 
-    /// Returns the network of the chain with this number.
+    /// Returns the network of the chain with this number; in each second one games are brief.
     #[must_use]
     pub fn network(&self, number: u64) -> Network {
         let mut random = Stream::new(self.seed, &format!("chain {number}"));
-        Network {
+        let network = Network {
             core: self.core,
             ..Network::draw(self.law, random.below(u64::MAX)).with_profile(self.profile)
+        };
+        match number % 2 {
+            0 => network,
+            _ => network.brief(),
         }
     }
 

@@ -31,7 +31,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Reads a line: law, profile, guard, the network's seed, and the plan.
+    /// Reads a line: law, profile, guard, the network's name, and the plan.
     fn parse(line: &str) -> Option<Entry> {
         let mut words = line.splitn(5, ' ');
         let law = Law::named(words.next()?)?;
@@ -40,10 +40,10 @@ impl Entry {
         let profile = PROFILES.iter().find(|row| named(row.0, word))?.1;
         let word = words.next()?;
         let guard = GUARDS.iter().find(|row| named(row.0, word))?.1;
-        let seed = words.next()?.parse().ok()?;
+        let network = Network::named(law, words.next()?)?;
         Some(Entry {
             law,
-            network: Network::draw(law, seed).with_profile(profile),
+            network: network.with_profile(profile),
             guard,
             plan: words.next()?.parse().ok()?,
         })

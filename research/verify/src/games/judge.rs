@@ -134,7 +134,7 @@ impl Arena {
 
     fn play_short(&self, plan: &Plan, seed: u64) -> Goodput {
         let network = Network {
-            ticks: SHORT_TICKS,
+            ticks: SHORT_TICKS.min(self.network.ticks),
             ..self.network
         };
         play(plan, &network, self.guard, seed)

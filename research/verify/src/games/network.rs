@@ -12,6 +12,11 @@ const HEADER_BYTES: u64 = 54;
 /// A full segment on the link.
 pub const FULL_BYTES: u64 = MSS as u64 + HEADER_BYTES;
 
+/// The length of a brief game, 150 ms: its guests have hardly left slow start.
+const BRIEF_TICKS: u64 = 1_500;
+/// What the name of a network with brief games begins with.
+const BRIEF: &str = "brief:";
+
 /// The network of a game: bottleneck, delays, policy and number of guests.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
@@ -71,6 +76,32 @@ impl Network {
                 policy
             },
         }
+    }
+
+    /// Returns the network with brief games: in them counts what a connection gains that ends, or rests, before the
+    /// law has taken back what it got at its begin.
+    #[must_use]
+    pub fn brief(mut self) -> Network {
+        self.ticks = BRIEF_TICKS;
+        self
+    }
+
+    /// Draws the network that [`Network::name`] names.
+    #[must_use]
+    pub fn named(law: Law, name: &str) -> Option<Network> {
+        let seed = name.strip_prefix(BRIEF).unwrap_or(name);
+        let network = Network::draw(law, seed.parse().ok()?);
+        Some(match seed.len() < name.len() {
+            true => network.brief(),
+            false => network,
+        })
+    }
+
+    /// Returns the network's name in a line of the corpus.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let prefix = if self.ticks == BRIEF_TICKS { BRIEF } else { "" };
+        format!("{prefix}{}", self.seed)
     }
 
     /// Returns the network with this profile.

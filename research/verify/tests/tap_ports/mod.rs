@@ -9,7 +9,7 @@ use std::time::Duration;
 use uc_core::{Segment, consts};
 use uc_port::{AttachVia, PortCoupling, PortPlan, Programs};
 use uc_verify::games::behaviour::Frame;
-use uc_verify::games::{Disguise, Goodput, Guard, Network, Plan, Ports, TICK_NS, TICKS, play_on};
+use uc_verify::games::{Disguise, Goodput, Guard, Network, Plan, Ports, TICK_NS, play_on};
 use uc_verify::layout::{self, Fault};
 
 use crate::kernel::frame::{ETHERNET, Oddity, PLAIN, Shape, frame, make_odd};
@@ -24,13 +24,13 @@ const MTU: u32 = 65_000;
 /// Guests of the largest network.
 const GUESTS_MAX: usize = 3;
 /// A tick is late if it begins so long after its time: half of the least round trip. A game is void if
-/// more than one in fifty are.
+/// more than one in so many are.
 const LATE_NS: u64 = 1_000_000;
-const LATE_MAX: u64 = TICKS / 50;
+const LATE_ONE_IN: u64 = 50;
 /// How often a void game is repeated.
 const REPLAYS: u32 = 20;
-/// A plan that sends more than this machine can carry makes more ticks late than this, in each game.
-const SWAMPED: u64 = TICKS / 4;
+/// A plan that sends more than this machine can carry makes more than one tick in so many late, in each game.
+const SWAMPED_ONE_IN: u64 = 4;
 const SWAMPED_MAX: u32 = 3;
 /// The last part of a wait, in which the thread doesn't sleep.
 const SPIN_NS: u64 = 100_000;
@@ -122,8 +122,8 @@ impl Taps {
         self.try_play(plan, network, guard, seed)
             .unwrap_or_else(|| {
                 panic!(
-                    "this machine could not keep up: in the last game {} of {TICKS} ticks were late",
-                    self.late
+                    "this machine could not keep up: in the last game {} of {} ticks were late",
+                    self.late, network.ticks
                 )
             })
     }
@@ -141,11 +141,11 @@ impl Taps {
         for _ in 0..REPLAYS {
             self.set_up(network, guard);
             let goodput = play_on(self, plan, network, seed);
-            if self.late <= LATE_MAX {
+            if self.late * LATE_ONE_IN <= network.ticks {
                 return Some(goodput);
             }
             self.void += 1;
-            swamped += u32::from(self.late > SWAMPED);
+            swamped += u32::from(self.late * SWAMPED_ONE_IN > network.ticks);
             if swamped == SWAMPED_MAX {
                 break;
             }
