@@ -36,7 +36,7 @@ impl Laws {
     /// Checks that a port has a law.
     ///
     /// # Errors
-    /// [`HoldError::NoLaw`]; the kernel's refusal.
+    /// The port has no such law; the kernel's refusal.
     pub fn check(&self, ifindex: u32, name: &str) -> Result<(), HoldError> {
         let plan = match &*self.programs.borrow() {
             Some(programs) => programs.plan(ifindex)?,
@@ -44,7 +44,10 @@ impl Laws {
         };
         match plan.is_some_and(|plan| has_law(&plan)) {
             true => Ok(()),
-            false => Err(HoldError::NoLaw { name: name.into() }),
+            false => Err(HoldError::Refused(format!(
+                "port {name}: it has no law that answers the losses which --buffer repairs, so its \
+                 guests would never slow down; `uc attach {name} --law ecn` attaches one"
+            ))),
         }
     }
 

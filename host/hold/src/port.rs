@@ -65,7 +65,7 @@ impl Port {
     /// Takes a port of the calling thread's network namespace; its programs are not attached yet.
     ///
     /// # Errors
-    /// [`HoldError::Taken`]; [`HoldError::NoLaw`] if data is to be kept; an interface that does not exist; what
+    /// Another process holds its packets; it has no law, if data is to be kept; an interface that does not exist; what
     /// the kernel refuses.
     pub fn open(
         programs: &Rc<Programs>,
@@ -78,7 +78,11 @@ impl Port {
             laws.check(ifindex, name)?;
         }
         let claim = claim_port("hold", ifindex).map_err(PortError::from)?;
-        let claim = claim.ok_or_else(|| HoldError::Taken { name: name.into() })?;
+        let claim = claim.ok_or_else(|| {
+            HoldError::Refused(format!(
+                "port {name}: another `uc hold` runs for it; end that first"
+            ))
+        })?;
         let hold = Hold::new(settings);
         let wire = Wire::open(ifindex)?;
         Ok(Self {

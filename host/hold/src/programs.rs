@@ -128,7 +128,7 @@ impl Programs {
     /// Attaches the programs to the interface with this index in the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`HoldError::NoTcx`]; [`HoldError::Behind`] if something would not see the packets; the kernel's
+    /// A kernel without TCX; [`HoldError::Behind`] if something would not see the packets; the kernel's
     /// refusal. Then nothing is attached.
     pub fn attach(&self, ifindex: u32, name: &str) -> Result<Attached, HoldError> {
         let attach = |program: &OwnedFd, direction, order| {
@@ -137,7 +137,10 @@ impl Programs {
                     PortError::Kernel(KernelError { source, .. })
                         if source.raw_os_error() == Some(libc::EINVAL) =>
                     {
-                        HoldError::NoTcx { name: name.into() }
+                        HoldError::Refused(format!(
+                            "port {name}: this kernel has no TCX, by which the kernel itself takes \
+                             a process's programs off when it ends; `uc hold` needs Linux 6.6 or newer"
+                        ))
                     }
                     error => error.into(),
                 },

@@ -52,7 +52,7 @@ impl Wire {
     /// Opens the sockets at the interface with this index.
     ///
     /// # Errors
-    /// [`HoldError::Capability`], or what the kernel refuses.
+    /// What the kernel refuses, as a missing capability.
     pub fn open(ifindex: u32) -> Result<Self, HoldError> {
         let to_network_mark = draw_mark()?;
         let open = || {

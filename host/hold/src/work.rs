@@ -130,7 +130,7 @@ impl<W: Work> Worker<W> {
         let reserved = (self.reserved)();
         for port in new {
             let added = match reserved.get(port.name()) {
-                Some(why) => Err(HoldError::Reserved { why: why.clone() }),
+                Some(why) => Err(HoldError::Refused(why.clone())),
                 None => self.work.add(&port),
             };
             if let Err(error) = added {

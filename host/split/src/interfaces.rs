@@ -43,15 +43,12 @@ struct Address {
 /// Returns those of the interfaces that can't be split, each with the reason.
 ///
 /// # Errors
-/// [`SplitError::Program`] or [`SplitError::Failed`] if the interfaces can't be listed.
+/// If the interfaces can't be listed.
 pub fn refused(names: &[String]) -> Result<BTreeMap<String, SplitError>, SplitError> {
     if names.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let failed = |because: String| SplitError::Failed {
-        program: "ip address show".into(),
-        because,
-    };
+    let failed = |because: String| SplitError::failed("ip address show", &because);
     let text = programs::ip(&["-json", "-details", "address", "show"])?.map_err(failed)?;
     let links: Vec<Link> =
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
@@ -74,7 +71,12 @@ fn setting(interface: &str, name: &str) -> u32 {
 fn check_source(name: &str, setting: impl Fn(&str, &str) -> u32) -> Result<(), SplitError> {
     let is_on = |what: &&str| setting(name, what).max(setting("all", what)) > 0;
     match SOURCE_CHECKS.iter().all(is_on) {
-        true => Err(SplitError::SourceMark { name: name.into() }),
+        true => Err(SplitError::Refused(format!(
+            "the kernel checks where packets of interface '{name}' come from, and does so with \
+             their mark, so it would drop those of split connections: set the sysctls \
+             net.ipv4.conf.all.src_valid_mark and net.ipv4.conf.{name}.src_valid_mark to 0, or \
+             both rp_filter"
+        ))),
         false => Ok(()),
     }
 }
@@ -94,25 +96,31 @@ fn check(
     links: &[Link],
     filter: impl Fn() -> Option<&'static str>,
 ) -> Result<(), SplitError> {
-    let name = || name.to_owned();
-    if name().contains(['"', '\\', '*']) {
-        return Err(SplitError::Name { name: name() });
+    if name.contains(['"', '\\', '*']) {
+        return Err(SplitError::Refused(format!(
+            "interface name '{name}' has a character that nft can't take; rename it with `ip link \
+             set`"
+        )));
     }
-    let link = links.iter().find(|link| link.ifname == name());
-    let link = link.ok_or_else(|| SplitError::Interface { name: name() })?;
+    let link = links.iter().find(|link| link.ifname == name);
+    let link = link.ok_or_else(|| {
+        SplitError::Refused(format!(
+            "interface '{name}' does not exist in this network namespace; list them with `ip link`"
+        ))
+    })?;
     let info = link.linkinfo.as_ref();
-    if let Some(master) = link.master.clone() {
+    if let Some(master) = &link.master {
         let kind = info.and_then(|info| info.info_slave_kind.clone());
         return Err(match kind.unwrap_or_else(|| "unknown".into()) {
-            kind if kind == "bridge" => SplitError::Bridged {
-                name: name(),
-                bridge: master,
-            },
-            kind => SplitError::Enslaved {
-                name: name(),
-                master,
-                kind,
-            },
+            kind if kind == "bridge" => SplitError::Refused(format!(
+                "interface '{name}' is a port of bridge '{master}', which passes its frames on \
+                 without routing them: name '{master}' if it has the address that is the guests' \
+                 gateway; otherwise take '{name}' from the bridge and route to it"
+            )),
+            kind => SplitError::Refused(format!(
+                "interface '{name}' belongs to '{master}' ({kind}), which takes its packets: name \
+                 an interface whose packets this host routes"
+            )),
         });
     }
     if info.and_then(|info| info.info_kind.as_deref()) != Some("bridge") {
@@ -121,13 +129,17 @@ fn check(
     // Each interface that is up has an address of its own link.
     let is_global = |address: &Address| address.scope.as_deref() != Some("link");
     if !link.addr_info.iter().any(is_global) {
-        return Err(SplitError::NoGateway { name: name() });
+        return Err(SplitError::Refused(format!(
+            "bridge '{name}' has no address of this host, so its guests have another gateway and \
+             IP does not see their packets: make this host the gateway (`ip address add ADDRESS \
+             dev {name}`), or take the guests from the bridge and route to them"
+        )));
     }
     match filter() {
-        Some(sysctl) => Err(SplitError::BridgeFilter {
-            name: name(),
-            sysctl,
-        }),
+        Some(sysctl) => Err(SplitError::Refused(format!(
+            "the packets of bridge '{name}' pass the packet filter before IP, which then forgets \
+             where they are to go: set the sysctl {sysctl} to 0"
+        ))),
         None => Ok(()),
     }
 }

@@ -13,7 +13,11 @@ pub fn find(program: &'static str, package: &'static str) -> Result<PathBuf, Spl
         .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())
-        .ok_or(SplitError::Program { program, package })
+        .ok_or_else(|| {
+            SplitError::Refused(format!(
+                "`{program}` is not on PATH, /usr/sbin or /sbin: install the package {package}"
+            ))
+        })
 }
 
 /// Runs ip(8). Returns what it printed, or, if it ended with another status than 0, its complaint.
@@ -32,10 +36,8 @@ pub fn nft_check(text: &str) -> Result<Result<String, String>, SplitError> {
 }
 
 fn run(path: &Path, arguments: &[&str], input: &str) -> Result<Result<String, String>, SplitError> {
-    let output = output(path, arguments, input).map_err(|error| SplitError::Failed {
-        program: path.display().to_string(),
-        because: error.to_string(),
-    })?;
+    let output = output(path, arguments, input)
+        .map_err(|error| SplitError::failed(&path.display().to_string(), &error.to_string()))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     Ok(match output.status.success() {
         true => Ok(text(&output.stdout)),

@@ -53,7 +53,7 @@ impl Rules {
     /// open, and for those of others.
     ///
     /// # Errors
-    /// [`SplitError::Table`] or [`SplitError::Failed`]; nothing is left then.
+    /// If nft or ip fails; nothing is left then.
     pub fn install(setup: Setup, listeners: [u16; 2], has_ipv6: bool) -> Result<Self, SplitError> {
         clean()?;
         // From here on a failure drops what was installed.
@@ -76,7 +76,7 @@ impl Rules {
     /// Splits new connections by this setup, all at one moment; those that are split go on.
     ///
     /// # Errors
-    /// [`SplitError::Table`]; then nothing has changed.
+    /// If nft fails; then nothing has changed.
     pub fn change(&mut self, setup: &Setup) -> Result<(), SplitError> {
         let mut ever = joined(&self.ever, setup);
         // What is gone receives nothing any more; veths of containers come and go.
@@ -98,17 +98,18 @@ impl Rules {
 /// Checks that the kernel takes the rules of this setup, without changing anything.
 ///
 /// # Errors
-/// [`SplitError::Table`], or [`SplitError::Program`].
+/// If nft or the kernel refuses the rules, or nft is missing.
 pub fn check(setup: &Setup) -> Result<(), SplitError> {
     programs::nft_check(&table(setup, setup, [1, 2]))?.map_err(refused)?;
     Ok(())
 }
 
 fn refused(because: String) -> SplitError {
-    SplitError::Table {
-        table: TABLE,
-        because,
-    }
+    SplitError::Refused(format!(
+        "nft refuses the table {TABLE}: {because}; the kernel must be Linux 5.9 or newer, with \
+         CONFIG_NFT_TPROXY, CONFIG_NFT_SOCKET, CONFIG_NFT_FIB_INET, CONFIG_NFT_CT, \
+         CONFIG_NFT_REJECT and CONFIG_NF_CONNTRACK_MARK, as modules or built in"
+    ))
 }
 
 /// Returns what is split by either setup, as far as packets of such connections are found by it.
@@ -143,16 +144,14 @@ impl Drop for Rules {
 /// Removes the rules of this network namespace, whoever installed them. Returns whether there were any.
 ///
 /// # Errors
-/// [`SplitError::Program`], or [`SplitError::Failed`] if the table can't be removed.
+/// If nft or ip is missing, or the table can't be removed.
 pub fn clean() -> Result<bool, SplitError> {
     let listed = programs::nft(&format!("list table inet {TABLE}\n"))?;
     let mut found = listed.is_ok();
     if found {
         let delete = format!("delete table inet {TABLE}\n");
-        programs::nft(&delete)?.map_err(|because| SplitError::Failed {
-            program: "nft delete table".into(),
-            because,
-        })?;
+        programs::nft(&delete)?
+            .map_err(|because| SplitError::failed("nft delete table", &because))?;
     }
     for family in ["-4", "-6"] {
         let mark = mark();
@@ -183,10 +182,8 @@ fn ip(family: &'static str, arguments: &[&str]) -> Result<(), SplitError> {
         .chain(arguments.iter().copied())
         .collect();
     let done = programs::ip(&all)?;
-    done.map(drop).map_err(|because| SplitError::Failed {
-        program: format!("ip {}", all.join(" ")),
-        because,
-    })
+    done.map(drop)
+        .map_err(|because| SplitError::failed(&format!("ip {}", all.join(" ")), &because))
 }
 
 /// Returns a set's members as nft(8) writes them; nothing for an empty set.

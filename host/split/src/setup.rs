@@ -69,7 +69,7 @@ pub fn limits(
 /// limit allows, 65,536 at most. Returns the number of connections.
 ///
 /// # Errors
-/// [`SplitError::Descriptors`] if the limit can't be raised as far as asked.
+/// If the limit can't be raised as far as asked.
 fn connections_max(asked: Option<usize>) -> Result<usize, SplitError> {
     let wanted = asked.unwrap_or(USUAL_MAX);
     let needed_for = |each: u64| wanted as u64 * each + DESCRIPTORS_BESIDE;
@@ -87,10 +87,9 @@ fn connections_max(asked: Option<usize>) -> Result<usize, SplitError> {
     match asked {
         Some(_) if limit >= needed => Ok(wanted),
         None if possible > 0 => Ok(possible as usize),
-        _ => Err(SplitError::Descriptors {
-            wanted,
-            needed,
-            limit,
-        }),
+        _ => Err(SplitError::Refused(format!(
+            "{wanted} connections need {needed} descriptors, but the limit is {limit}: raise it \
+             (ulimit -n, or LimitNOFILE in a unit), or give a smaller --connections-max"
+        ))),
     }
 }

@@ -172,9 +172,9 @@ pub fn is_acknowledged(socket: &Socket) -> bool {
 /// Checks that this process may use other hosts' addresses.
 pub fn check_transparent() -> Result<(), SplitError> {
     match trial(Protocol::TCP)?.set_ip_transparent_v4(true) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(SplitError::Capability)
-        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(SplitError::Refused(
+            "CAP_NET_ADMIN is missing: run as root, or grant it to the program with setcap".into(),
+        )),
         Err(error) => Err(SplitError::resource("use the guests' addresses", error)),
         Ok(()) => Ok(()),
     }
@@ -188,10 +188,11 @@ pub fn check_congestion_control(name: &str) -> Result<(), SplitError> {
             let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
             let list = list.unwrap_or_default();
             let available: Vec<&str> = list.split_whitespace().collect();
-            Err(SplitError::CongestionControl {
-                name: name.into(),
-                available: available.join(", "),
-            })
+            Err(SplitError::Refused(format!(
+                "this kernel has no congestion control '{name}'; it has {available}: name one of \
+                 them, or load its module",
+                available = available.join(", ")
+            )))
         }
     }
 }
@@ -201,8 +202,12 @@ pub fn check_mptcp() -> Result<(), SplitError> {
     match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
         Ok(_) => Ok(()),
         Err(error) => Err(match error.raw_os_error() {
-            Some(libc::ENOPROTOOPT) => SplitError::MptcpOff,
-            Some(libc::EPROTONOSUPPORT | libc::EINVAL) => SplitError::MptcpMissing,
+            Some(libc::ENOPROTOOPT) => SplitError::Refused(
+                "Multipath TCP is turned off here: set the sysctl net.mptcp.enabled to 1".into(),
+            ),
+            Some(libc::EPROTONOSUPPORT | libc::EINVAL) => SplitError::Refused(
+                "this kernel lacks Multipath TCP: it needs CONFIG_MPTCP, since Linux 5.6".into(),
+            ),
             _ => SplitError::resource("create a socket of Multipath TCP", error),
         }),
     }

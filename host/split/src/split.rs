@@ -112,7 +112,7 @@ impl Split {
     /// Splits new connections by this setup, without checking it; those that are split go on as they are.
     ///
     /// # Errors
-    /// [`SplitError::Table`] if the table can't be changed; then the setup before stays.
+    /// If the table can't be changed; then the setup before stays.
     pub fn change(&mut self, setup: Setup) -> Result<(), SplitError> {
         self.rules.change(&setup)?;
         self.setup.set(setup);
@@ -128,7 +128,7 @@ impl Split {
     /// returns true.
     ///
     /// # Errors
-    /// [`SplitError::Table`] if the table can't be changed.
+    /// If the table can't be changed.
     pub fn drain(&mut self, ends: impl Fn() -> bool) -> Result<(), SplitError> {
         self.rules.change(&Setup::default())?;
         while self.quota.taken() > 0 && self.is_running() && !ends() {

@@ -76,7 +76,7 @@ impl Work for Sender {
 
     fn add(&mut self, port: &PortSetup) -> Result<(), HoldError> {
         if let Some(why) = self.unreadable.clone() {
-            return Err(HoldError::Programs { why });
+            return Err(HoldError::Refused(why));
         }
         let open = opened(self.programs.as_deref(), port)?;
         self.ports.insert(port.ifindex, open);
@@ -186,16 +186,23 @@ fn policy(port: &PortSetup) -> Policy {
 
 /// Checks that duplicate ACKs can help at a port, and begins to learn its guests' addresses.
 fn opened(programs: Option<&Programs>, port: &PortSetup) -> Result<Port, HoldError> {
-    let name = || port.name.clone();
+    let name = &port.name;
     let plan = programs.map(|programs| programs.plan(port.ifindex));
     let Some(plan) = plan.transpose()?.flatten() else {
-        return Err(HoldError::NotAttached { name: name() });
+        return Err(HoldError::Refused(format!(
+            "port {name} is not attached, so nothing times its flows; `uc attach {name} --no-sack \
+             --no-timestamps` attaches it"
+        )));
     };
     if !is_heard(&plan) {
-        return Err(HoldError::Deaf { name: name() });
+        return Err(HoldError::Refused(format!(
+            "port {name}: no rule removes SACK and timestamps from its flows, and guests that have \
+             them ignore duplicate ACKs without SACK blocks and timestamps; attach it with \
+             --no-sack --no-timestamps, or have an agent send them: dupack = true in its policy"
+        )));
     }
     Ok(Port {
-        name: name(),
+        name: name.clone(),
         policy: policy(port),
         wire: Wire::open(port.ifindex)?,
         counts: Counts::default(),

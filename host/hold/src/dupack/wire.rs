@@ -73,7 +73,7 @@ impl Wire {
     /// Opens the socket at the interface with this index.
     ///
     /// # Errors
-    /// [`HoldError::Capability`], or what the kernel refuses.
+    /// What the kernel refuses, as a missing capability.
     pub fn open(ifindex: u32) -> Result<Wire, HoldError> {
         let open = || -> io::Result<Socket> {
             let socket = packet_socket()?;
