@@ -11,12 +11,12 @@ pub(crate) fn address(family: Family, number: usize, case: &Case) -> Result<IpAd
     // A /24 has 254 hosts; the limit holds for both families so that a case does not depend on the
     // family.
     let last = u8::try_from(number + 1).ok().filter(|&last| last < u8::MAX);
-    let last = last.ok_or_else(|| LabError::Unsupported {
-        what: format!(
-            "case {}: the LAN has 254 addresses, too few for its guests",
+    let last = last.ok_or_else(|| {
+        LabError::Refused(format!(
+            "case {}: the LAN has 254 addresses, too few for its guests; lower `count`, or give \
+             each guest more `flows`",
             case.name
-        ),
-        mend: "lower `count`, or give each guest more `flows`",
+        ))
     })?;
     Ok(match family {
         Family::Ipv4 => Ipv4Addr::new(10, 77, 0, last).into(),

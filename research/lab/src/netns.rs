@@ -114,16 +114,19 @@ impl Namespace {
     /// Writes sysctls inside the namespace, in order, and reads each one back.
     ///
     /// # Errors
-    /// [`LabError::SackWithoutRack`] before anything is written if the kernel has no such thing,
+    /// A stack with SACK and without RACK before anything is written if the kernel has no such thing,
     /// [`LabError::Sysctl`] when a key is missing or refuses the value, and
-    /// [`LabError::SysctlIgnored`] when it holds something else afterwards.
+    /// a key that holds something else afterwards.
     pub fn set_sysctls(&self, settings: &[(&str, String)]) -> Result<(), LabError> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         if asks_for_less_than_rack(settings, &release) {
-            return Err(LabError::SackWithoutRack {
-                node: self.node.clone(),
-                release: release.trim().to_owned(),
-            });
+            return Err(LabError::Refused(format!(
+                "the stack of {node} has sack without rack, and Linux {release} has RACK in every \
+                 flow with SACK, as all kernels since 6.17; leave out `rack = false`, or set `sack \
+                 = false`, or run it on machines with an older kernel (--on vm)",
+                node = self.node,
+                release = release.trim()
+            )));
         }
         self.enter(|| {
             settings
@@ -151,12 +154,12 @@ impl Namespace {
         if found.split_whitespace().eq(value.split_whitespace()) {
             return Ok(());
         }
-        Err(LabError::SysctlIgnored {
-            key: key.into(),
-            value: value.into(),
-            found: found.split_whitespace().collect::<Vec<_>>().join(" "),
-            node: self.node.clone(),
-        })
+        Err(LabError::Refused(format!(
+            "{key} in the namespace of {node} reads \"{found}\" after \"{value}\" was written; \
+             this kernel does not accept the value, change the stack in the experiment",
+            found = found.split_whitespace().collect::<Vec<_>>().join(" "),
+            node = self.node
+        )))
     }
 }
 

@@ -73,10 +73,11 @@ fn start(
     let program = need::program("nginx")?;
     let brought = control != guest.stack.congestion_control;
     if !brought && !UNRESTRICTED.contains(&control) {
-        return Err(LabError::Unsupported {
-            what: format!("{}: a web server under {control}", guest.label),
-            mend: "nginx takes the namespace's default: give it reno or cubic, or use a kernel without dctcp",
-        });
+        return Err(LabError::Refused(format!(
+            "{}: a web server under {control}; nginx takes the namespace's default: give it reno \
+             or cubic, or use a kernel without dctcp",
+            guest.label
+        )));
     }
     namespace.set_sysctls(&[("net.ipv4.tcp_congestion_control", control.into())])?;
     let resource = |source| LabError::Resource {

@@ -47,7 +47,7 @@ impl Plan {
     /// are that one guest.
     ///
     /// # Errors
-    /// [`LabError::Unsupported`] when the guests don't fit into the LAN's addresses or a stack is
+    /// [`LabError::Refused`] when the guests don't fit into the LAN's addresses or a stack is
     /// not defined.
     pub fn new(experiment: &Experiment, case: &Case) -> Result<Self, LabError> {
         let (network, family) = (&experiment.network, experiment.network.family);
@@ -180,13 +180,11 @@ fn same_guest<'a>(
     };
     let first = case.group(&guest.group);
     if first.is_some_and(|first| what_is_one(first) != what_is_one(group)) {
-        return Err(LabError::Unsupported {
-            what: format!(
-                "case {}: {} and {} are one guest with different stacks, laws, hosts or places",
-                case.name, guest.group, group.name
-            ),
-            mend: "a guest has one of each: give both groups the same",
-        });
+        return Err(LabError::Refused(format!(
+            "case {}: {} and {} are one guest with different stacks, laws, hosts or places; a \
+             guest has one of each: give both groups the same",
+            case.name, guest.group, group.name
+        )));
     }
     Ok(Some(guest))
 }
@@ -194,13 +192,11 @@ fn same_guest<'a>(
 fn check_flows(case: &Case, guests: &[Guest]) -> Result<(), LabError> {
     match guests.iter().find(|guest| guest.flows > FLOWS_MAX) {
         None => Ok(()),
-        Some(guest) => Err(LabError::Unsupported {
-            what: format!(
-                "case {}: {} flows in a guest of {}",
-                case.name, guest.flows, guest.group
-            ),
-            mend: "a guest's flows have 20,000 ports: raise `count` instead",
-        }),
+        Some(guest) => Err(LabError::Refused(format!(
+            "case {}: {} flows in a guest of {}; a guest's flows have 20,000 ports: raise `count` \
+             instead",
+            case.name, guest.flows, guest.group
+        ))),
     }
 }
 
@@ -209,13 +205,12 @@ fn stack_named<'a>(
     case: &Case,
     name: &str,
 ) -> Result<&'a Stack, LabError> {
-    experiment
-        .stacks
-        .get(name)
-        .ok_or_else(|| LabError::Unsupported {
-            what: format!("case {}: there is no [stack.{name}]", case.name),
-            mend: "define it in the experiment",
-        })
+    experiment.stacks.get(name).ok_or_else(|| {
+        LabError::Refused(format!(
+            "case {}: there is no [stack.{name}]; define it in the experiment",
+            case.name
+        ))
+    })
 }
 
 /// Checks the congestion controls of the stacks. DCTCP requests ECN whatever the settings are
@@ -225,13 +220,11 @@ fn check_stacks(case: &Case, guests: &[Guest], servers: &[Server]) -> Result<(),
     let is_uncoupled =
         |guest: &&Guest| guest.couples() && !is_known(&guest.stack.congestion_control);
     if let Some(guest) = guests.iter().find(is_uncoupled) {
-        return Err(LabError::Unsupported {
-            what: format!(
-                "case {}: {} couples {}",
-                case.name, guest.label, guest.stack.congestion_control
-            ),
-            mend: "reno and cubic can be coupled in a guest; or give its port law `coupled`",
-        });
+        return Err(LabError::Refused(format!(
+            "case {}: {} couples {}; reno and cubic can be coupled in a guest; or give its port \
+             law `coupled`",
+            case.name, guest.label, guest.stack.congestion_control
+        )));
     }
     let guests = guests.iter().map(|guest| (&guest.label[..], &guest.stack));
     let servers = servers
@@ -240,13 +233,11 @@ fn check_stacks(case: &Case, guests: &[Guest], servers: &[Server]) -> Result<(),
     let mut nodes = guests.chain(servers);
     match nodes.find(|(_, stack)| stack.congestion_control == DCTCP && !stack.ecn) {
         None => Ok(()),
-        Some((node, _)) => Err(LabError::Unsupported {
-            what: format!(
-                "case {}: the stack of {node} has dctcp without ecn",
-                case.name
-            ),
-            mend: "on Linux DCTCP asks for ECN always: set `ecn = true`",
-        }),
+        Some((node, _)) => Err(LabError::Refused(format!(
+            "case {}: the stack of {node} has dctcp without ecn; on Linux DCTCP asks for ECN \
+             always: set `ecn = true`",
+            case.name
+        ))),
     }
 }
 

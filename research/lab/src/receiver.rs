@@ -222,10 +222,10 @@ impl Receiver {
         };
         let at_byte = delivered_bytes.fetch_add(count as u64, Ordering::Relaxed);
         if let Some(at_byte) = self.pattern.first_difference(at_byte, &buffer[..count]) {
-            return Err(LabError::Corrupt {
-                guest: guest.clone(),
-                at_byte,
-            });
+            return Err(LabError::Refused(format!(
+                "{guest}: the stream is corrupt at byte {at_byte}: something on the path changed \
+                 payload"
+            )));
         }
         if let Some(times) = times {
             times.delivered(at_byte + count as u64, clock::now());

@@ -43,7 +43,7 @@ impl Reception {
     /// Starts listening at the receivers for every flow of `plan`.
     ///
     /// # Errors
-    /// [`LabError::Socket`], [`LabError::CongestionControl`] or [`LabError::Resource`].
+    /// [`LabError::Socket`], a missing congestion control, or [`LabError::Resource`].
     pub fn start(plan: &Plan, wiring: &Wiring) -> Result<Self, LabError> {
         let flows = expected(plan);
         let receivers = flows.iter().map(|flow| receiver::Expected {
@@ -80,7 +80,7 @@ impl Reception {
     /// Checks that all payload was correct and no flow has ended.
     ///
     /// # Errors
-    /// [`LabError::Ended`] or [`LabError::Corrupt`].
+    /// [`LabError::Ended`], or the position at which the stream is corrupt.
     pub fn check(&self) -> Result<(), LabError> {
         match self.events.try_recv() {
             Ok(Event::Failed(error)) => Err(error),

@@ -24,11 +24,12 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(25);
 
 /// Connects the socket of a guest to the server.
 pub(crate) fn connect(socket: &TcpStream, server: SocketAddr, guest: &str) -> Result<(), LabError> {
-    socket::connect(socket, server, CONNECT_DEADLINE).map_err(|error| LabError::Connect {
-        guest: guest.into(),
-        server,
-        seconds: CONNECT_DEADLINE.as_secs(),
-        detail: error.to_string(),
+    socket::connect(socket, server, CONNECT_DEADLINE).map_err(|error| {
+        LabError::Refused(format!(
+            "{guest} did not connect to {server} within {seconds} s ({error}); the network of this \
+             case drops every SYN, or the port's program does",
+            seconds = CONNECT_DEADLINE.as_secs()
+        ))
     })
 }
 

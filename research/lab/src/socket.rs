@@ -92,11 +92,10 @@ fn open(
     setsockopt(&fd, sockopt::Linger, &linger)
         .map_err(|errno| failed(node, "setting SO_LINGER", errno))?;
     set_congestion_control(&fd, congestion_control).map_err(|errno| {
-        LabError::CongestionControl {
-            node: node.into(),
-            name: congestion_control.into(),
-            source: errno.into(),
-        }
+        LabError::Refused(format!(
+            "{node}: congestion control {congestion_control} is not available: {errno}; load it \
+             with `modprobe tcp_{congestion_control}` or choose another for the stack"
+        ))
     })?;
     bind(fd.as_raw_fd(), &SockaddrStorage::from(address))
         .map_err(|errno| failed(node, "binding its address", errno))?;

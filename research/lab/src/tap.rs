@@ -36,7 +36,7 @@ impl Tap {
     /// one MTU long with complete checksums, as they would on a wire.
     ///
     /// # Errors
-    /// [`LabError::Tap`] when the device or the name is refused, [`LabError::Namespace`] when the
+    /// The kernel's error when the device or the name is refused, [`LabError::Namespace`] when the
     /// namespace can't be entered.
     pub fn open(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
         Self::with_flags(namespace, name, libc::IFF_TAP)
@@ -71,10 +71,10 @@ impl Tap {
 
     fn with_flags(namespace: &Namespace, name: &str, flags: i32) -> Result<Self, LabError> {
         let made = namespace.enter(|| open_here(name, flags))?;
-        let file = made.map_err(|source| LabError::Tap {
-            name: name.into(),
-            action: "opening",
-            source,
+        let file = made.map_err(|source| {
+            LabError::Refused(format!(
+                "tap {name}: opening failed: {source}; check /dev/net/tun and CAP_NET_ADMIN"
+            ))
         })?;
         Ok(Self {
             file,
@@ -90,7 +90,7 @@ impl Tap {
     /// Reads one frame into `buffer`; `None` when there is none now.
     ///
     /// # Errors
-    /// [`LabError::Tap`] with the kernel's error.
+    /// The kernel's error.
     pub fn read(&self, buffer: &mut [u8]) -> Result<Option<usize>, LabError> {
         loop {
             match (&self.file).read(buffer) {
@@ -108,7 +108,7 @@ impl Tap {
     /// frame.
     ///
     /// # Errors
-    /// [`LabError::Tap`] with the kernel's error.
+    /// The kernel's error.
     pub fn write(&self, frame: &[u8]) -> Result<bool, LabError> {
         loop {
             match (&self.file).write(frame) {
@@ -122,11 +122,10 @@ impl Tap {
     }
 
     fn failed(&self, action: &'static str, source: io::Error) -> LabError {
-        LabError::Tap {
-            name: self.name.clone(),
-            action,
-            source,
-        }
+        LabError::Refused(format!(
+            "tap {name}: {action} failed: {source}; check /dev/net/tun and CAP_NET_ADMIN",
+            name = self.name
+        ))
     }
 }
 

@@ -93,7 +93,7 @@ impl Traffic {
     /// Opens the listeners and starts one sender per flow.
     ///
     /// # Errors
-    /// [`LabError::Socket`], [`LabError::CongestionControl`] or [`LabError::Resource`], naming the
+    /// [`LabError::Socket`], a missing congestion control, or [`LabError::Resource`], naming the
     /// guest or the receiver.
     pub fn start(plan: &Plan, wiring: &Wiring, seed: u64) -> Result<Self, LabError> {
         let (sender, events) = mpsc::channel();
@@ -216,7 +216,7 @@ impl Traffic {
     /// 20 ms.
     ///
     /// # Errors
-    /// [`LabError::Connect`] with the guest that could not connect, any other failure of a thread,
+    /// The guest that could not connect, any other failure of a thread,
     /// and the error of `go_on`.
     pub fn wait_connected(
         &self,
@@ -245,7 +245,7 @@ impl Traffic {
     /// Checks that every flow goes on.
     ///
     /// # Errors
-    /// The first failure of a flow: [`LabError::Ended`], [`LabError::Corrupt`].
+    /// The first failure of a flow: [`LabError::Ended`], or a corrupt stream.
     pub fn check(&self) -> Result<(), LabError> {
         loop {
             match self.events.try_recv() {

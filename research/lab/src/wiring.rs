@@ -161,17 +161,18 @@ impl Wiring {
 /// bridge's port is disabled and an interface has no queue, and frames are lost without a count.
 ///
 /// # Errors
-/// [`LabError::NotRunning`] with the first that doesn't in half a minute.
+/// The first that doesn't in half a minute.
 pub fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
     namespace.enter(|| {
         let start = Instant::now();
         while let Some(interface) = first_not_running()? {
             if start.elapsed() > RUNNING_DEADLINE {
-                return Err(LabError::NotRunning {
-                    interface,
-                    node: namespace.node().into(),
-                    seconds: RUNNING_DEADLINE.as_secs(),
-                });
+                return Err(LabError::Refused(format!(
+                    "{interface} in the namespace of {} is up but not running after {} s; reduce \
+                     the load on this host",
+                    namespace.node(),
+                    RUNNING_DEADLINE.as_secs()
+                )));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -331,13 +332,14 @@ fn neighbour_line(address: IpAddr, mac: [u8; 6]) -> String {
 /// Runs `lines` as one `ip -batch -` inside the namespace.
 ///
 /// # Errors
-/// [`LabError::Command`] with the line that failed.
+/// The line that failed.
 pub fn ip_batch(namespace: &Namespace, lines: &[String]) -> Result<(), LabError> {
     let batch = lines.join("\n") + "\n";
-    let failed = |detail: String| LabError::Command {
-        command: "ip -batch -".into(),
-        node: namespace.node().into(),
-        detail,
+    let failed = |detail: String| {
+        LabError::Refused(format!(
+            "`ip -batch -` failed in the namespace of {}: {detail}",
+            namespace.node()
+        ))
     };
     let mut child = namespace
         .command(need::program("ip")?)
@@ -374,14 +376,16 @@ fn batch_failure(output: &Output, lines: &[String]) -> String {
 /// Sets segmentation and receive aggregation of one interface.
 ///
 /// # Errors
-/// [`LabError::Command`] with ethtool's error.
+/// What ethtool says.
 pub fn set_offload(namespace: &Namespace, interface: &str, on: bool) -> Result<(), LabError> {
     let word = if on { "on" } else { "off" };
     let arguments = ["-K", interface, "tso", word, "gso", word, "gro", word];
-    let failed = |detail: String| LabError::Command {
-        command: format!("ethtool {}", arguments.join(" ")),
-        node: namespace.node().into(),
-        detail,
+    let failed = |detail: String| {
+        LabError::Refused(format!(
+            "`ethtool {}` failed in the namespace of {}: {detail}",
+            arguments.join(" "),
+            namespace.node()
+        ))
     };
     let output = namespace
         .command(need::program("ethtool")?)

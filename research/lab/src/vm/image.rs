@@ -61,7 +61,7 @@ impl Image {
     /// Builds the image of `kernel` with these programs of the host.
     ///
     /// # Errors
-    /// [`VmError::Image`] with the file that can't be read.
+    /// The file that can't be read.
     pub fn build(kernel: Kernel, host: &Programs) -> Result<Self, VmError> {
         let memory = memfd_create(c"uc-guest", MFdFlags::MFD_CLOEXEC);
         let memory = memory.map_err(|errno| resource("make an image in memory")(errno.into()))?;
@@ -107,10 +107,12 @@ fn full(source: io::Error) -> VmError {
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> VmError {
     let path = path.to_owned();
-    move |source| VmError::Image {
-        path: path.clone(),
-        source,
-        mend: "check that it exists and can be read",
+    move |source| {
+        VmError::Refused(format!(
+            "{path} cannot be put into a guest's image: {source}; check that it exists and can be \
+             read",
+            path = path.display()
+        ))
     }
 }
 

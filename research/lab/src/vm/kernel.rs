@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::vm::error::VmError;
-use crate::vm::series::is_checked;
+use crate::vm::series::{self, is_checked};
 
 /// Kernel series of guests whose stack names none.
 pub const DEFAULT_SERIES: &str = "6.1";
@@ -31,7 +31,7 @@ impl Kernel {
     /// Finds the kernel of a series in the user's cache.
     ///
     /// # Errors
-    /// [`VmError::Kernel`] when it is missing, with the command that fetches it.
+    /// When it is missing, with the command that fetches it.
     pub fn find(series: &str) -> Result<Self, VmError> {
         Self::find_in(&cache_folder()?, series)
     }
@@ -44,10 +44,11 @@ impl Kernel {
                 release: release.trim().into(),
                 folder,
             }),
-            _ => Err(VmError::Kernel {
-                series: series.into(),
-                folder: kernels.into(),
-            }),
+            _ => Err(VmError::Refused(format!(
+                "no kernel {series} for guests in {folder}: {}",
+                series::command(series, ""),
+                folder = kernels.display()
+            ))),
         }
     }
 
@@ -73,17 +74,18 @@ impl Kernel {
     /// Returns the path of PVTCP's module (`guest/pvtcp`), built for this kernel.
     ///
     /// # Errors
-    /// [`VmError::Pvtcp`] when it is missing, with the command that builds it.
+    /// When it is missing, with the command that builds it.
     pub fn pvtcp(&self) -> Result<PathBuf, VmError> {
         let path = self.folder.join("uc_pvtcp.ko");
         if path.is_file() {
             return Ok(path);
         }
-        Err(VmError::Pvtcp {
-            series: self.series.clone(),
-            release: self.release.clone(),
-            path,
-        })
+        Err(VmError::Refused(format!(
+            "no module of PVTCP for {release} at {path}: {}",
+            series::command(&self.series, "--pvtcp "),
+            release = self.release,
+            path = path.display()
+        )))
     }
 }
 
@@ -93,7 +95,11 @@ pub(crate) fn cache_folder() -> Result<PathBuf, VmError> {
     let cache = set("XDG_CACHE_HOME").map(PathBuf::from);
     let cache =
         cache.or_else(|| set("HOME").map(|platform| PathBuf::from(platform).join(".cache")));
-    let cache = cache.ok_or(VmError::NoCache)?;
+    let cache = cache.ok_or_else(|| {
+        VmError::Refused(
+            "neither XDG_CACHE_HOME nor HOME is set: set one; guests' kernels are below it".into(),
+        )
+    })?;
     Ok(cache.join("undercurrent/kernels"))
 }
 

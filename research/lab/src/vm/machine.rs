@@ -126,11 +126,11 @@ impl Machine {
                     }
                     _ => self.last_words(),
                 };
-                Err(VmError::Boot {
-                    node: self.node.clone(),
-                    kernel: self.kernel.clone(),
-                    detail,
-                })
+                Err(VmError::Refused(format!(
+                    "{node}: the VM with kernel {kernel} did not boot: {detail}",
+                    node = self.node,
+                    kernel = self.kernel
+                )))
             }
         }
     }
@@ -221,7 +221,7 @@ impl Machine {
     /// `at_switch_over` while the guest runs in neither. Then it runs there, and this VM is paused for good.
     ///
     /// # Errors
-    /// [`VmError::Monitor`] with QEMU's refusal, or when the migration takes too long.
+    /// QEMU's refusal, or when the migration takes too long.
     ///
     /// [`Template::awaiting`]: crate::vm::Template::awaiting
     pub fn migrate(&mut self, socket: &Path, at_switch_over: impl FnOnce()) -> Result<(), VmError> {

@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 16;
 /// it is loaded or built in.
 ///
 /// # Errors
-/// [`VmError::Module`] with the module that the kernel refused.
+/// The module that the kernel refused.
 pub fn load(folder: &Path, name: &str) -> Result<(), VmError> {
     let mut order = Vec::new();
     collect(folder, name, 0, &mut order)?;
@@ -37,9 +37,10 @@ fn collect(
     if order.contains(&name) {
         return Ok(());
     }
-    let failed = |source| VmError::Module {
-        name: name.clone(),
-        source,
+    let failed = |source: io::Error| {
+        VmError::Refused(format!(
+            "the guest's module {name}: {source}; fetch the kernel again with scripts/vm-kernels"
+        ))
     };
     if depth > DEPTH_MAX {
         return Err(failed(io::Error::other("depends on itself")));
@@ -79,9 +80,10 @@ fn depends(module: &[u8]) -> Vec<String> {
 }
 
 fn insert(path: &Path, name: &str) -> Result<(), VmError> {
-    let failed = |source| VmError::Module {
-        name: name.into(),
-        source,
+    let failed = |source: io::Error| {
+        VmError::Refused(format!(
+            "the guest's module {name}: {source}; fetch the kernel again with scripts/vm-kernels"
+        ))
     };
     let file = File::open(path).map_err(failed)?;
     match nix::kmod::finit_module(&file, c"", nix::kmod::ModuleInitFlags::empty()) {
@@ -93,12 +95,13 @@ fn insert(path: &Path, name: &str) -> Result<(), VmError> {
 /// Loads the module in a file, whatever its name, with parameters `name=value` separated by spaces.
 ///
 /// # Errors
-/// [`VmError::Foreign`] with the kernel's error; the kernel log has more.
+/// The kernel's error; the kernel log has more.
 pub fn insert_with(path: &Path, parameters: &str) -> Result<(), VmError> {
-    let failed = |source| VmError::Foreign {
-        module: path.display().to_string(),
-        action: "loaded",
-        source,
+    let failed = |source: io::Error| {
+        VmError::Refused(format!(
+            "{} cannot be loaded: {source}; see the guest's kernel log",
+            path.display()
+        ))
     };
     let file = File::open(path).map_err(failed)?;
     let parameters = CString::new(parameters).map_err(|error| failed(error.into()))?;
@@ -109,12 +112,12 @@ pub fn insert_with(path: &Path, parameters: &str) -> Result<(), VmError> {
 /// Unloads an unused module.
 ///
 /// # Errors
-/// [`VmError::Foreign`] with the kernel's error.
+/// The kernel's error.
 pub fn remove(name: &str) -> Result<(), VmError> {
-    let failed = |source| VmError::Foreign {
-        module: name.into(),
-        action: "unloaded",
-        source,
+    let failed = |source: io::Error| {
+        VmError::Refused(format!(
+            "{name} cannot be unloaded: {source}; see the guest's kernel log"
+        ))
     };
     let text = CString::new(name).map_err(|error| failed(error.into()))?;
     nix::kmod::delete_module(&text, nix::kmod::DeleteModuleFlags::O_NONBLOCK)

@@ -102,10 +102,9 @@ impl<'a> Monitor<'a> {
     }
 
     fn refused(&self, command: &'static str, detail: String) -> VmError {
-        VmError::Monitor {
-            node: self.node.into(),
-            command,
-            detail,
-        }
+        VmError::Refused(format!(
+            "{node}: QEMU refused `{command}`: {detail}",
+            node = self.node
+        ))
     }
 }

@@ -15,13 +15,15 @@ const INSIDE: &str = "/tmp/uc_pvtcp.ko";
 /// Loads the module, with the stack's settings.
 ///
 /// # Errors
-/// [`VmError::Pvtcp`] where it was not built, or the guest's error.
+/// The command that builds it where it was not built, or the guest's error.
 pub fn load(machine: &mut Machine, kernel: &Kernel, pvtcp: &Pvtcp) -> Result<(), VmError> {
     let path = kernel.pvtcp()?;
-    let bytes = fs::read(&path).map_err(|source| VmError::Image {
-        path,
-        source,
-        mend: "build it again with scripts/vm-kernels --pvtcp",
+    let bytes = fs::read(&path).map_err(|source| {
+        VmError::Refused(format!(
+            "{path} cannot be put into a guest's image: {source}; build it again with \
+             scripts/vm-kernels --pvtcp",
+            path = path.display()
+        ))
     })?;
     machine.order(&Request::Store {
         path: INSIDE.into(),

@@ -94,11 +94,12 @@ impl Incoming<'_> {
 /// Finds QEMU on PATH.
 ///
 /// # Errors
-/// [`VmError::Program`] when it is missing.
+/// When it is missing, with the package.
 pub fn find() -> Result<PathBuf, VmError> {
-    crate::need::find(QEMU).ok_or(VmError::Program {
-        program: QEMU,
-        package: "qemu-system-x86",
+    crate::need::find(QEMU).ok_or_else(|| {
+        VmError::Refused(format!(
+            "`{QEMU}` is not on PATH: install the package qemu-system-x86 (scripts/bootstrap vm)"
+        ))
     })
 }
 
@@ -130,9 +131,8 @@ pub(crate) fn spawn(
         fds.push(memory.as_raw_fd());
     }
     give(&mut command, fds);
-    let child = command.spawn().map_err(|source| VmError::Spawn {
-        node: node.into(),
-        source,
+    let child = command.spawn().map_err(|source| {
+        VmError::Refused(format!("QEMU could not be started for {node}: {source}"))
     })?;
     raise_priority(child.id());
     Ok(child)

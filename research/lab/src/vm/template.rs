@@ -71,7 +71,7 @@ impl Template {
     /// Boots the series' kernel with these programs inside. With `offload` segments longer than a frame may cross its interface.
     ///
     /// # Errors
-    /// [`VmError::Program`] without QEMU, [`VmError::Kernel`] without the kernel, [`VmError::Boot`]
+    /// [`VmError::Refused`] without QEMU, without the kernel, or
     /// with the end of the console.
     pub fn boot(series: &str, programs: &Programs, offload: bool) -> Result<Self, VmError> {
         Self::boot_while(series, programs, offload, &|| Ok(()))
@@ -147,7 +147,7 @@ impl Template {
     /// Starts a copy without waiting; see [`Template::settle`].
     ///
     /// # Errors
-    /// [`VmError::Spawn`] or [`VmError::Resource`].
+    /// QEMU can't be started, or [`VmError::Resource`].
     pub fn start(&self, node: &str, links: Links<'_>) -> Result<Machine, VmError> {
         let memory = again(&self.memory).map_err(resource("open a machine's memory"))?;
         self.continue_from(Incoming::Memory(&memory), node, links)
@@ -157,7 +157,7 @@ impl Template {
     /// ([`Machine::migrate`]).
     ///
     /// # Errors
-    /// [`VmError::Spawn`] or [`VmError::Resource`].
+    /// QEMU can't be started, or [`VmError::Resource`].
     pub fn awaiting(
         &self,
         socket: &Path,
@@ -204,7 +204,7 @@ impl Template {
     /// Waits until a copy's agent answers, or until `go_on` returns an error.
     ///
     /// # Errors
-    /// [`VmError::Boot`], or the error of `go_on`.
+    /// The VM does not boot, or the error of `go_on`.
     pub fn settle(&self, machine: &mut Machine, go_on: GoOn<'_>) -> Result<(), VmError> {
         let bound = COPY_BOUND * slowdown(&self.image.kernel.series);
         machine.wait_ready(bound, go_on)
