@@ -24,7 +24,7 @@ impl Cgroup {
     /// Opens a folder, or the whole unified hierarchy.
     ///
     /// # Errors
-    /// [`GuestError::NotACgroup`], [`GuestError::CgroupV1`] or [`GuestError::NoCgroups`].
+    /// [`GuestError::NotACgroup`]; a group of version 1; no hierarchy of control groups.
     pub fn open(path: Option<&Path>) -> Result<Self, GuestError> {
         let path = match path {
             Some(path) => {
@@ -53,7 +53,12 @@ fn magic(path: &Path) -> Option<i64> {
 fn check(path: &Path) -> Result<(), GuestError> {
     match magic(path) {
         Some(CGROUP2_MAGIC) if path.is_dir() => Ok(()),
-        Some(CGROUP1_MAGIC) => Err(GuestError::CgroupV1 { path: path.into() }),
+        Some(CGROUP1_MAGIC) => Err(GuestError::Other(format!(
+            "{path} is a control group of version 1, which takes no programs for sockets; name the \
+             group's folder in the unified hierarchy (cgroup2), or boot with \
+             systemd.unified_cgroup_hierarchy=1",
+            path = path.display()
+        ))),
         _ => Err(GuestError::NotACgroup { path: path.into() }),
     }
 }
@@ -61,13 +66,17 @@ fn check(path: &Path) -> Result<(), GuestError> {
 /// Returns the mount point of the unified hierarchy of control groups (cgroup2).
 ///
 /// # Errors
-/// [`GuestError::NoCgroups`].
+/// No hierarchy of control groups is mounted.
 pub fn hierarchy() -> Result<PathBuf, GuestError> {
     let places = PLACES.map(Path::new);
     let found = places
         .into_iter()
         .find(|place| magic(place) == Some(CGROUP2_MAGIC));
-    found.map(Path::to_owned).ok_or(GuestError::NoCgroups {
-        path: PLACES[0].into(),
+    found.map(Path::to_owned).ok_or_else(|| {
+        GuestError::Other(format!(
+            "no unified hierarchy of control groups at {0}; mount one (mount -t cgroup2 none {0}), \
+             or name another with --cgroup",
+            PLACES[0]
+        ))
     })
 }

@@ -10,6 +10,9 @@ use uc_port::KernelError;
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
+    /// The host, a control group or a congestion control does not allow it; the message names the remedy.
+    #[error("{0}")]
+    Other(String),
     /// The process may not load BPF programs.
     #[error(
         "may not {action}: this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; \
@@ -49,21 +52,6 @@ pub enum GuestError {
         /// Maximum length; less than the kernel's if an ending is appended.
         most: usize,
     },
-    /// No bpffs is mounted where pins belong.
-    #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf -o mode=700")]
-    NoBpffs {
-        /// Path where it was expected.
-        path: PathBuf,
-    },
-    /// No unified hierarchy of control groups was found.
-    #[error(
-        "no unified hierarchy of control groups at {path}; mount one (mount -t cgroup2 none \
-         {path}), or name another with --cgroup"
-    )]
-    NoCgroups {
-        /// Path where it was expected.
-        path: PathBuf,
-    },
     /// The path is no control group.
     #[error(
         "{path} is no folder of a control group of the unified hierarchy (cgroup2), such as \
@@ -74,15 +62,6 @@ pub enum GuestError {
         /// Path that the user gave.
         path: PathBuf,
     },
-    /// The path is a control group of version 1.
-    #[error(
-        "{path} is a control group of version 1, which takes no programs for sockets; name the group's \
-         folder in the unified hierarchy (cgroup2), or boot with systemd.unified_cgroup_hierarchy=1"
-    )]
-    CgroupV1 {
-        /// Path that the user gave.
-        path: PathBuf,
-    },
     /// The control group, or one within it or around it, is tuned already.
     #[error("{path} can't be tuned: {other} is; remove that first: uc tune {other} --remove")]
     Tuned {
@@ -90,39 +69,6 @@ pub enum GuestError {
         path: PathBuf,
         /// Path of the group that is tuned.
         other: PathBuf,
-    },
-    /// The control group is not tuned.
-    #[error("{path} is not tuned; `uc tune --status` shows those that are")]
-    NotTuned {
-        /// Path that the user gave.
-        path: PathBuf,
-    },
-    /// The kernel has no congestion control of this name.
-    #[error("this kernel has no congestion control '{name}'; it has {available}")]
-    UnknownControl {
-        /// The requested name.
-        name: String,
-        /// Names that it has.
-        available: String,
-    },
-    /// A minimum RTO that the kernel would refuse.
-    #[error(
-        "a minimum RTO of {asked_ms} ms is out of this kernel's range: two ticks, {least_ms} ms, to \
-         {most_ms} ms"
-    )]
-    RtoMin {
-        /// The requested time.
-        asked_ms: u128,
-        /// The least time, rounded up.
-        least_ms: u128,
-        /// The most.
-        most_ms: u128,
-    },
-    /// The congestion control is loaded already.
-    #[error("{name} is loaded already; unload it first: uc guest unload {name}")]
-    Loaded {
-        /// Name of the congestion control.
-        name: String,
     },
     /// No congestion control of that name was loaded through the store.
     #[error(

@@ -119,8 +119,10 @@ impl Store {
     ) -> Result<(), GuestError> {
         check_bpffs(&self.folder)?;
         if self.pvtcp.exists() {
-            let name = Pvtcp::NAME.into();
-            return Err(GuestError::Loaded { name });
+            return Err(GuestError::Other(format!(
+                "{0} is loaded already; unload it first: uc guest unload {0}",
+                Pvtcp::NAME
+            )));
         }
         let mut pvtcp = Pvtcp::attach(policy, cgroup)?;
         make(&self.pvtcp)?;
@@ -205,9 +207,10 @@ pub(crate) fn check_bpffs(folder: &Path) -> Result<(), GuestError> {
     let parent = folder.parent().unwrap_or(Path::new("/"));
     match statfs(parent) {
         Ok(status) if status.filesystem_type().0 == BPF_FS_MAGIC => Ok(()),
-        _ => Err(GuestError::NoBpffs {
-            path: parent.to_owned(),
-        }),
+        _ => Err(GuestError::Other(format!(
+            "no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf -o mode=700",
+            path = parent.display()
+        ))),
     }
 }
 

@@ -63,7 +63,7 @@ impl Tuning {
     /// Checks the settings against this kernel, which may load a congestion control's module.
     ///
     /// # Errors
-    /// [`GuestError::UnknownControl`], [`GuestError::RtoMin`].
+    /// The kernel has no such congestion control, or refuses the minimum RTO.
     pub fn check(&self) -> Result<(), GuestError> {
         self.congestion_control
             .iter()
@@ -123,10 +123,10 @@ fn check_control(name: &str) -> Result<(), GuestError> {
     }
     let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let available = list.unwrap_or_default();
-    Err(GuestError::UnknownControl {
-        name: name.into(),
-        available: available.split_whitespace().collect::<Vec<_>>().join(", "),
-    })
+    Err(GuestError::Other(format!(
+        "this kernel has no congestion control '{name}'; it has {available}",
+        available = available.split_whitespace().collect::<Vec<_>>().join(", ")
+    )))
 }
 
 fn check_rto_min(asked: Duration) -> Result<(), GuestError> {
@@ -134,11 +134,13 @@ fn check_rto_min(asked: Duration) -> Result<(), GuestError> {
     if (least..=LeastTimeout::MOST).contains(&asked) {
         return Ok(());
     }
-    Err(GuestError::RtoMin {
-        asked_ms: asked.as_millis(),
-        least_ms: least.as_micros().div_ceil(1000),
-        most_ms: LeastTimeout::MOST.as_millis(),
-    })
+    Err(GuestError::Other(format!(
+        "a minimum RTO of {asked_ms} ms is out of this kernel's range: two ticks, {least_ms} ms, \
+         to {most_ms} ms",
+        asked_ms = asked.as_millis(),
+        least_ms = least.as_micros().div_ceil(1000),
+        most_ms = LeastTimeout::MOST.as_millis()
+    )))
 }
 
 /// Returns the time between two ticks of the kernel: the resolution of its coarse clock.

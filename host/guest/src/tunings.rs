@@ -84,11 +84,14 @@ impl Tunings {
     /// Removes the tuning of a control group, and returns its path. Connections keep what they have.
     ///
     /// # Errors
-    /// [`GuestError::NotTuned`], or the kernel's refusal.
+    /// The group is not tuned, or the kernel's refusal.
     pub fn remove(&self, cgroup: &Path) -> Result<String, GuestError> {
         let path = fs::canonicalize(cgroup).unwrap_or_else(|_| cgroup.to_owned());
-        let not_tuned = || GuestError::NotTuned {
-            path: cgroup.into(),
+        let not_tuned = || {
+            GuestError::Other(format!(
+                "{path} is not tuned; `uc tune --status` shows those that are",
+                path = cgroup.display()
+            ))
         };
         if !self.folder.exists() {
             return Err(not_tuned());

@@ -249,7 +249,12 @@ fn attach_clsact(
         let other = qdisc::ensure(ifindex);
         if let Some(kind) = other.map_err(|error| PortError::from_kernel(action(), error))? {
             let name = interface_name(ifindex);
-            return Err(PortError::OtherQdisc { name, kind });
+            return Err(PortError::Other(format!(
+                "port {name}: a qdisc '{kind}' is in the place of clsact, as rate limits of \
+                 libvirt and Proxmox put it there, and has no hook towards the guest; remove the \
+                 limit (`tc qdisc del dev {name} {kind}`), or use Linux 6.6 or newer without --via \
+                 clsact"
+            )));
         }
         match clsact_hook(program.as_fd(), ifindex, direction, place).attach() {
             Ok(_) => break place,

@@ -12,45 +12,9 @@ use crate::memory::MemoryLimit;
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// No law has this name.
-    #[error("no law '{name}'; {known}; {outside}")]
-    NoLaw {
-        /// Name that the user gave.
-        name: String,
-        /// The known laws, or the one that was meant.
-        known: String,
-        /// Whether laws from outside the tree are known.
-        outside: String,
-    },
-    /// The interface does not exist.
-    #[error("no interface '{name}' here; `ip link` lists those of this network namespace")]
-    NoInterface {
-        /// Name that the user gave.
-        name: String,
-    },
-    /// The interface's frames have no Ethernet header.
-    #[error(
-        "port {name}: its frames have no Ethernet header (link type {link_type}), so the programs \
-         would misread them; attach to a tap or veth"
-    )]
-    NotEthernet {
-        /// Name of the interface.
-        name: String,
-        /// Link type of the interface (`ARPHRD_…` of linux/if_arp.h).
-        link_type: u16,
-    },
-    /// A qdisc stands where clsact has to be.
-    #[error(
-        "port {name}: a qdisc '{kind}' is in the place of clsact, as rate limits of libvirt and \
-         Proxmox put it there, and has no hook towards the guest; remove the limit (`tc qdisc del \
-         dev {name} {kind}`), or use Linux 6.6 or newer without --via clsact"
-    )]
-    OtherQdisc {
-        /// Name of the interface.
-        name: String,
-        /// The qdisc's kind.
-        kind: String,
-    },
+    /// The port, the host or a file does not allow it; the message names the remedy.
+    #[error("{0}")]
+    Other(String),
     /// The process may not load BPF programs.
     #[error(
         "may not {action}: this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; \
@@ -108,30 +72,6 @@ pub enum PortError {
         /// Name of the interface.
         name: String,
     },
-    /// The port drains.
-    #[error("'{name}' drains, so nothing is translated there; run `uc attach {name}` first")]
-    Drains {
-        /// Name of the interface.
-        name: String,
-    },
-    /// The port is attached and has no plan: an upgrade could not carry it over.
-    #[error(
-        "'{name}' has no law since an upgrade; run `uc detach {name}`, then `uc attach {name}` with \
-         its options"
-    )]
-    NoPlan {
-        /// Name of the interface.
-        name: String,
-    },
-    /// The pinned maps have the layout of another version, which this version can't read.
-    #[error(
-        "the pins in {path} are another version's; run `uc agent --once`, or `uc attach` for any \
-         port, to move the ports and their flows to this version, or `uc detach --all` to remove them"
-    )]
-    OtherVersion {
-        /// Path of the store.
-        path: PathBuf,
-    },
     /// A port was not attached after all ports had been given other programs.
     #[error("{source}; all ports have this version's programs now{losses}")]
     AfterUpgrade {
@@ -139,35 +79,6 @@ pub enum PortError {
         source: Box<PortError>,
         /// What the upgrade lost, each after a semicolon.
         losses: String,
-    },
-    /// A file has no port programs that this build can load.
-    #[error("could not use {}: {why}; make it with `uc law build`", path.display())]
-    NoObject {
-        /// The file.
-        path: PathBuf,
-        /// Why it is of no use.
-        why: String,
-    },
-    /// The programs in force have a law from outside the tree that those to be loaded lack.
-    #[error(
-        "ports of this host run programs with laws from outside ({in_force}), and those to be loaded \
-         have others ({offered}), so flows under them would pass unmodified; give --laws with the \
-         folder of laws that begin with these, or run `uc detach --all` first"
-    )]
-    OtherLaws {
-        /// Names of the laws in force.
-        in_force: String,
-        /// Names of the laws of the programs to be loaded.
-        offered: String,
-    },
-    /// The programs in force lack a law from outside the tree that a plan names.
-    #[error(
-        "the programs of this host's ports have no law '{law}'; give --laws with the folder that \
-         `uc law build` made it in"
-    )]
-    LawNotLoaded {
-        /// Name of the law.
-        law: String,
     },
     /// A port of another network namespace has this index in the same pins.
     #[error(

@@ -265,17 +265,22 @@ impl Store {
     /// Enters another host's flows as those of an attached port ([`Programs::receive_flows`]).
     ///
     /// # Errors
-    /// [`PortError::NotAttached`]; [`PortError::Drains`]; [`PortError::NoPlan`]; the kernel's refusal.
+    /// A port that is not attached, drains or has no plan; the kernel's refusal.
     pub fn receive_flows(&self, name: &str, handover: &Handover) -> Result<TakenOver, PortError> {
         let _turn = self.lock()?;
         let (programs, ifindex) = self.open_port(name)?;
         if programs.leaving()?.contains(&ifindex) {
             let name = name.to_owned();
-            return Err(PortError::Drains { name });
+            return Err(PortError::Other(format!(
+                "'{name}' drains, so nothing is translated there; run `uc attach {name}` first"
+            )));
         }
         if programs.plan(ifindex)?.is_none() {
             let name = name.to_owned();
-            return Err(PortError::NoPlan { name });
+            return Err(PortError::Other(format!(
+                "'{name}' has no law since an upgrade; run `uc detach {name}`, then `uc attach \
+                 {name}` with its options"
+            )));
         }
         let mut left = programs.receive_flows(ifindex, handover)?;
         let flows = handover.len() - left.len();

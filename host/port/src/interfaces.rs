@@ -12,10 +12,12 @@ use crate::error::PortError;
 /// Returns the index of an interface of the calling thread's network namespace.
 ///
 /// # Errors
-/// [`PortError::NoInterface`].
+/// No interface has the name.
 pub fn interface_index(name: &str) -> Result<u32, PortError> {
-    nix::net::if_::if_nametoindex(name).map_err(|_| PortError::NoInterface {
-        name: name.to_owned(),
+    nix::net::if_::if_nametoindex(name).map_err(|_| {
+        PortError::Other(format!(
+            "no interface '{name}' here; `ip link` lists those of this network namespace"
+        ))
     })
 }
 
@@ -48,7 +50,10 @@ pub(crate) fn interfaces() -> Result<BTreeMap<u32, String>, PortError> {
 pub(crate) fn check_ethernet(ifindex: u32) -> Result<(), PortError> {
     match link_type(ifindex) {
         None | Some((_, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)) => Ok(()),
-        Some((name, link_type)) => Err(PortError::NotEthernet { name, link_type }),
+        Some((name, link_type)) => Err(PortError::Other(format!(
+            "port {name}: its frames have no Ethernet header (link type {link_type}), so the \
+             programs would misread them; attach to a tap or veth"
+        ))),
     }
 }
 

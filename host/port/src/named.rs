@@ -9,7 +9,7 @@ use crate::store::Store;
 /// Returns the law of this name, also if only the pinned programs of this host have it.
 ///
 /// # Errors
-/// [`PortError::NoLaw`] names the known laws, and why the pins could not be read.
+/// Names the known laws, and why the pins could not be read.
 pub fn law_named(name: &str) -> Result<Law, PortError> {
     if let Some(law) = Law::named(name) {
         return Ok(law);
@@ -26,9 +26,8 @@ pub fn law_named(name: &str) -> Result<Law, PortError> {
         Ok(_) => "a law from outside is known while ports run it, or with --laws".to_owned(),
         Err(error) => format!("whether ports run a law of that name is unknown: {error}"),
     };
-    Err(PortError::NoLaw {
-        name: name.to_owned(),
-        known: suggest(name, &names),
-        outside,
-    })
+    Err(PortError::Other(format!(
+        "no law '{name}'; {known}; {outside}",
+        known = suggest(name, &names)
+    )))
 }

@@ -85,7 +85,7 @@ impl ProgramObject {
     /// Takes the bytes of an object file that `uc law build` made. `path` names it in errors.
     ///
     /// # Errors
-    /// [`PortError::NoObject`] with the reason.
+    /// The reason why the file is of no use.
     pub fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, PortError> {
         Self::from_bytes(bytes).map_err(|why| refused(path, why))
     }
@@ -147,10 +147,10 @@ impl ProgramObject {
 }
 
 fn refused(path: &Path, why: &str) -> PortError {
-    PortError::NoObject {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    }
+    PortError::Other(format!(
+        "could not use {}: {why}; make it with `uc law build`",
+        path.display()
+    ))
 }
 
 /// Reads a regular file; a pipe without a writer would block.
@@ -209,14 +209,17 @@ pub(crate) fn check_laws(old: &[LawRow], new: &ProgramObject) -> Result<(), Port
     if old.len() <= new.laws.len() && both.all(|(old, new)| new.may_replace(old)) {
         return Ok(());
     }
-    Err(PortError::OtherLaws {
-        in_force: in_force.join(", "),
-        offered: if offered.is_empty() {
+    Err(PortError::Other(format!(
+        "ports of this host run programs with laws from outside ({in_force}), and those to be \
+         loaded have others ({offered}), so flows under them would pass unmodified; give --laws \
+         with the folder of laws that begin with these, or run `uc detach --all` first",
+        in_force = in_force.join(", "),
+        offered = if offered.is_empty() {
             "none".to_owned()
         } else {
             offered.join(", ")
-        },
-    })
+        }
+    )))
 }
 
 /// Checks that the programs have the laws from outside that the plan's rules name.
@@ -225,9 +228,11 @@ pub(crate) fn check_plan_laws(plan: &PortPlan, laws: &[LawRow]) -> Result<(), Po
         let law = Law::of(&rule.policy);
         let is_had = |row: &LawRow| row.number == law.number() && row.name == law.name();
         if OUTSIDE_NUMBERS.contains(&law.number().into()) && !laws.iter().any(is_had) {
-            return Err(PortError::LawNotLoaded {
-                law: law.name().to_owned(),
-            });
+            return Err(PortError::Other(format!(
+                "the programs of this host's ports have no law '{}'; give --laws with the folder \
+                 that `uc law build` made it in",
+                law.name()
+            )));
         }
     }
     Ok(())

@@ -49,7 +49,10 @@ pub struct Compiled {
 pub fn compile(folder: &Path, out: &Path) -> Result<Compiled, LawError> {
     let table = folder.join("more/table.h");
     if !table.is_file() {
-        return Err(LawError::NoTable { path: table });
+        return Err(LawError::Other(format!(
+            "no file {}; it has the rows of the folder's laws (docs/write-a-law.md)",
+            table.display()
+        )));
     }
     let work = Work::begin(folder, out)?;
     work.run_clang(folder)?;
@@ -96,7 +99,11 @@ impl Work {
     fn begin(folder: &Path, out: &Path) -> Result<Work, LawError> {
         let path = absolute(out).map_err(|error| LawError::write(out, error))?;
         if path.to_str().is_none() {
-            return Err(LawError::NotUtf8 { path });
+            return Err(LawError::Other(format!(
+                "the name of the folder {} is no UTF-8, which libbpf needs where it writes; --out \
+                 names another folder",
+                path.display()
+            )));
         }
         fs::create_dir_all(out).map_err(|error| LawError::write(out, error))?;
         let work = tempfile::Builder::new().prefix(".uc-law-").tempdir_in(out);

@@ -23,7 +23,7 @@ impl Store {
     /// programs. To be called under [`Store::lock`].
     ///
     /// # Errors
-    /// [`PortError::OtherLaws`] if the object lacks a law from outside that the programs in force have,
+    /// If the object lacks a law from outside that the programs in force have,
     /// and nothing has changed. Or what the kernel refused; ports then have the old version, or some the new one, and flows go
     /// on under both.
     pub fn upgrade(

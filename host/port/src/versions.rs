@@ -245,9 +245,12 @@ impl Store {
     }
 
     pub(crate) fn other_version(&self) -> PortError {
-        PortError::OtherVersion {
-            path: self.folder.clone(),
-        }
+        PortError::Other(format!(
+            "the pins in {path} are another version's; run `uc agent --once`, or `uc attach` for \
+             any port, to move the ports and their flows to this version, or `uc detach --all` to \
+             remove them",
+            path = self.folder.display()
+        ))
     }
 }
 

@@ -23,15 +23,24 @@ pub(crate) fn check(expanded: &str) -> Result<(), LawError> {
         .map(|(constant, name)| (constant.trim(), name.trim()))
         .collect();
     if laws.is_empty() {
-        return Err(LawError::NoLaw);
+        return Err(LawError::Other(
+            "more/table.h defines no law; define UC_LAWS_MORE(X) with a row for each".into(),
+        ));
     }
     if laws.len() > OUTSIDE_MAX {
-        return Err(LawError::TooMany { laws: laws.len() });
+        return Err(LawError::Other(format!(
+            "more/table.h has {} laws; the limit is {OUTSIDE_MAX}",
+            laws.len()
+        )));
     }
     for (i, (constant, name)) in laws.iter().enumerate() {
         let named = || (*name).to_owned();
         if !is_name(name) {
-            return Err(LawError::BadName { name: named() });
+            return Err(LawError::Other(format!(
+                "more/table.h: '{name}' is no name for a law; take up to 23 small letters, digits, \
+                 '-' and '_', a letter first",
+                name = named()
+            )));
         }
         let is_theirs = |law: Law| {
             [*name, *constant]
@@ -39,13 +48,19 @@ pub(crate) fn check(expanded: &str) -> Result<(), LawError> {
                 .any(|own| own.eq_ignore_ascii_case(law.name()))
         };
         if Law::inside().any(is_theirs) {
-            return Err(LawError::InTree { name: named() });
+            return Err(LawError::Other(format!(
+                "more/table.h: the tree has a law of the name '{name}'; choose another",
+                name = named()
+            )));
         }
         if laws[..i]
             .iter()
             .any(|before| before.0 == *constant || before.1 == *name)
         {
-            return Err(LawError::Twice { name: named() });
+            return Err(LawError::Other(format!(
+                "more/table.h: two rows have the name '{name}'; rename one",
+                name = named()
+            )));
         }
     }
     Ok(())
