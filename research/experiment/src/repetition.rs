@@ -167,11 +167,7 @@ impl<'a> Repetition<'a> {
         let flows = self.record(case)?.flows.iter();
         let flows: Vec<_> = flows.filter(|flow| flow.group == group).collect();
         if flows.is_empty() {
-            return Err(MeasureError::NoFlow {
-                case: case.into(),
-                which: self.which(),
-                group: group.into(),
-            });
+            return Err(self.no_flow(case, group));
         }
         Ok(flows)
     }
@@ -227,13 +223,17 @@ impl<'a> Repetition<'a> {
     }
 
     fn lacks(&self, case: &str, flow: &FlowRecord, what: &str) -> MeasureError {
-        MeasureError::Flow {
-            case: case.into(),
-            which: self.which(),
-            group: flow.group.clone(),
-            index: flow.index,
-            lacks: what.into(),
-        }
+        let FlowRecord { group, index, .. } = flow;
+        self.no_number(case, &format!("flow {index} of group `{group}` has {what}"))
+    }
+
+    fn no_flow(&self, case: &str, group: &str) -> MeasureError {
+        self.no_number(case, &format!("no flow of group `{group}` was recorded"))
+    }
+
+    /// Returns the error of a run of `case`, in words.
+    fn no_number(&self, case: &str, why: &str) -> MeasureError {
+        MeasureError::NoNumber(format!("case `{case}`, {}: {why}", self.which()))
     }
 
     fn divide(
@@ -244,12 +244,7 @@ impl<'a> Repetition<'a> {
         what: impl Fn() -> String,
     ) -> Result<f64, MeasureError> {
         if below == 0.0 {
-            let case = format!("case `{case}`");
-            return Err(MeasureError::Zero {
-                case,
-                which: self.which(),
-                what: what(),
-            });
+            return Err(self.no_number(case, &is_zero(&what())));
         }
         Ok(above / below)
     }
@@ -270,9 +265,11 @@ pub(crate) fn divided(
 
 /// Returns the error of a denominator that is 0.
 pub(crate) fn zero_below(to: &Measure, which: Which) -> MeasureError {
-    MeasureError::Zero {
-        case: format!("case `{}`", to.case().unwrap_or("a ratio")),
-        which,
-        what: "the measure below the line".into(),
-    }
+    let case = to.case().unwrap_or("a ratio");
+    let why = is_zero("the measure below the line");
+    MeasureError::NoNumber(format!("case `{case}`, {which}: {why}"))
+}
+
+fn is_zero(what: &str) -> String {
+    format!("{what} is 0, and nothing can be divided by it")
 }

@@ -197,7 +197,7 @@ impl Values {
         let row = self.row(point.number, measure);
         match row.and_then(|row| row.runs.get(&run)) {
             Some(Ok(value)) => Ok(*value),
-            Some(Err(why)) => Err(MeasureError::Recorded { why: why.clone() }),
+            Some(Err(why)) => Err(MeasureError::NoNumber(why.clone())),
             None => Err(MeasureError::NoRecord {
                 case: measure.case().unwrap_or_default().to_owned(),
                 which: which(),
@@ -257,8 +257,8 @@ fn finite(value: f64, which: impl Fn() -> Which) -> Result<f64, MeasureError> {
     if value.is_finite() {
         return Ok(value);
     }
-    Err(MeasureError::NotFinite {
-        which: which(),
-        value,
-    })
+    let run = which();
+    Err(MeasureError::NoNumber(format!(
+        "{run}: the measure is {value}, which is no finite number"
+    )))
 }

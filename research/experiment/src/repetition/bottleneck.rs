@@ -62,10 +62,6 @@ impl Repetition<'_> {
     }
 
     fn no_bottleneck(&self, case: &str, lacks: &str) -> MeasureError {
-        MeasureError::Record {
-            case: case.into(),
-            which: self.which(),
-            lacks: lacks.into(),
-        }
+        self.no_number(case, &format!("the record has {lacks}"))
     }
 }

@@ -23,10 +23,12 @@ impl Repetition<'_> {
             let unknown = || self.lacks(case, flow, "no round trips of packets; run it --on sim");
             all.merge(flow.packet_rtt.as_ref().ok_or_else(unknown)?);
         }
-        let none = || MeasureError::NoPacket {
-            case: case.into(),
-            which: self.which(),
-            group: of.into(),
+        let none = || {
+            let why = format!(
+                "no packet of group `{of}` was sent once and acknowledged in the measured part; give \
+                 it more time, or a shorter settle"
+            );
+            self.no_number(case, &why)
         };
         let time_ns = all.statistic(statistic).ok_or_else(none)?;
         Ok(time_ns / 1e9)

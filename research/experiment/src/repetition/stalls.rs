@@ -50,21 +50,17 @@ impl Repetition<'_> {
                 return Err(self.lacks(case, flow, "no timeouts' lengths; run it --on sim"));
             }
         }
-        let none = || MeasureError::NoFlow {
-            case: case.into(),
-            which: self.which(),
-            group: of.into(),
-        };
-        statistic.of(&times_s).ok_or_else(none)
+        statistic.of(&times_s).ok_or_else(|| self.no_flow(case, of))
     }
 
     /// Returns a counter of the run.
     pub(super) fn counter(&self, case: &str, name: &str) -> Result<f64, MeasureError> {
         let count = self.record(case)?.counters.get(name);
-        let unknown = || MeasureError::Record {
-            case: case.into(),
-            which: self.which(),
-            lacks: format!("no counter `{name}`; take a name of `counters` in records.json"),
+        let unknown = || {
+            let why = format!(
+                "the record has no counter `{name}`; take a name of `counters` in records.json"
+            );
+            self.no_number(case, &why)
         };
         count.map(|&count| count as f64).ok_or_else(unknown)
     }

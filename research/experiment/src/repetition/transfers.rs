@@ -30,17 +30,18 @@ impl<'a> Repetition<'a> {
                 }
             });
         }
-        let none = || match sizes {
-            None => MeasureError::NoTransfer {
-                case: case.into(),
-                which: self.which(),
-                group: of.into(),
-            },
-            Some(_) => MeasureError::NoTransferOfSize {
-                case: case.into(),
-                which: self.which(),
-                group: of.into(),
-            },
+        let none = || {
+            let why = match sizes {
+                None => format!(
+                    "no transfer of group `{of}` began in the measured part; give it more time, or a \
+                     shorter settle"
+                ),
+                Some(_) => format!(
+                    "no transfer of group `{of}` in the measured part is of these sizes; give it more \
+                     time"
+                ),
+            };
+            self.no_number(case, &why)
         };
         statistic.of(&values).ok_or_else(none)
     }
