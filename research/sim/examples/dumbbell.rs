@@ -44,7 +44,6 @@ fn measure(transport: Transport, pairs: u32, duration: Nanos) -> Result<(), Box<
         transport,
         pairs,
         rate: BitsPerSec::from_mbit(10_000),
-        access_permille: 1_000,
         rto_min: Nanos::from_millis(200),
         start_spread: Nanos::from_millis(1),
         seed: 1,

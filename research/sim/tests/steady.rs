@@ -43,7 +43,6 @@ fn steady_state_packets_cost_no_allocation_and_memory_stays_flat() {
             transport,
             pairs: 50,
             rate: BitsPerSec::from_mbit(1_000),
-            access_permille: 1_000,
             rto_min: Nanos::from_millis(10),
             start_spread: Nanos::from_millis(1),
             seed: 1,

@@ -36,8 +36,6 @@ pub struct Field {
     pub transport: Transport,
     pub pairs: u32,
     pub rate: BitsPerSec,
-    /// Rate of the hosts' links, in 1/1000 of the trunk's.
-    pub access_permille: u64,
     pub rto_min: Nanos,
     pub start_spread: Nanos,
     pub seed: u64,
@@ -58,8 +56,7 @@ impl Field {
                 drop_not_ect: false,
             },
         };
-        let access_rate = BitsPerSec(self.rate.0 / 1_000 * self.access_permille);
-        let access = LinkSpec::new(access_rate, Nanos::from_micros(10), ample);
+        let access = LinkSpec::new(self.rate, Nanos::from_micros(10), ample);
         let trunk = LinkSpec::new(self.rate, Nanos::from_micros(30), queue);
         let dumbbell = Dumbbell::new(self.pairs, access, trunk)?;
         let config = Arc::new(self.config());
