@@ -8,8 +8,7 @@ use crate::seen::{Filter, Order};
 
 /// Watch ports and flows: their rates, and what holds them back.
 ///
-/// ? lists the keys. With --record the samples are written to a file, which --replay shows later, on
-/// any machine and without rights.
+/// ? lists the keys.
 #[derive(Args)]
 pub struct Top {
     /// Time between two samples
@@ -25,23 +24,10 @@ pub struct Top {
     /// Socket of the agent to ask, instead of the default path
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
-    /// Write each sample into this new file, one line of JSON each; without a terminal nothing is
-    /// drawn, and Ctrl-C ends the recording
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    /// Removed; the error says what takes its place
+    #[arg(long, hide = true, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
-    /// Show the samples of this recording instead of this host's
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "interval"])]
+    /// Removed, like `--record`
+    #[arg(long, hide = true, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
-    /// Speed of a replay: 2 is twice as fast as recorded
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay",
-          value_parser = speed)]
-    pub(super) speed: f64,
-}
-
-fn speed(text: &str) -> Result<f64, String> {
-    let speed = text.parse::<f64>().map_err(|error| error.to_string())?;
-    let is_possible = (0.01..=1000.0).contains(&speed);
-    is_possible
-        .then_some(speed)
-        .ok_or_else(|| format!("is {text}; give 0.01 to 1000"))
 }

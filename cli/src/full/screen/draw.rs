@@ -102,16 +102,12 @@ fn heading(view: &View, width: usize) -> String {
     let translated = packets.iter().find(|row| row.reason == "translated");
     let translated = translated.map_or(0, |row| row.packets);
     let parts = [
-        Some("uc top".to_owned()),
-        view.replay.clone(),
-        Some(format!("{} flows", view.count())),
-        Some(agent),
-        Some(format!(
-            "{translated} packets translated, {} not",
-            all - translated
-        )),
+        "uc top".to_owned(),
+        format!("{} flows", view.count()),
+        agent,
+        format!("{translated} packets translated, {} not", all - translated),
     ];
-    fitting(parts.into_iter().flatten(), width)
+    fitting(parts, width)
 }
 
 /// Returns the last line: the filter while it is typed, otherwise the keys, and the filter in force.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use uc_client::AgentState;
 
-use super::recording::Sample;
+use super::source::Sample;
 use crate::seen::{FlowRow, Limit, PortRow};
 
 /// Maximum number of samples that are stored: a minute's, at one a second.

@@ -1,31 +1,25 @@
 //! The screen, drawn from a recording of a real host: Linux 6.18, two ports under law `ecn`, four
 //! flows through 20 Mbit/s, one of which has a slow reader.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Modifier;
 
 use super::draw::draw;
-use super::recording::{Recorder, Sample, read};
-use super::source::{Replay, Source};
+use super::source::Sample;
 use super::view::View;
-use crate::seen::{Limit, Order};
+use crate::seen::{Limit, Order, Seen};
 
-fn recorded() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/full/screen/recorded.jsonl")
-}
+/// The samples, a line of JSON for each.
+const RECORDED: &str = include_str!("recorded.jsonl");
 
 /// Shows all samples of the recording.
 fn view() -> View {
     let mut view = View::new(Order::Goodput);
-    let mut replay = Replay::open(&recorded(), 1.0, Vec::new()).unwrap();
-    while let Some(sample) = replay.next().unwrap() {
-        view.show(sample);
-        view.is_at(replay.place().unwrap());
+    for line in RECORDED.lines() {
+        let seen: Seen = serde_json::from_str(line).unwrap();
+        view.show(Sample { seen, agent: None });
     }
     view
 }
@@ -73,8 +67,7 @@ fn has_bars(line: &str) -> bool {
 fn at_80_columns_ports_have_rate_sparkline_and_what_held_them() {
     let view = view();
     let (lines, reversed) = screen(&view, 80, 24);
-    assert!(lines[0].starts_with(" uc top   replay "), "{lines:#?}");
-    assert!(lines[0].contains("its end"), "{lines:#?}");
+    assert!(lines[0].starts_with(" uc top   4 flows"), "{lines:#?}");
     assert!(
         lines[2].starts_with("port         flows bit/s  last 60"),
         "{lines:#?}"
@@ -254,93 +247,4 @@ fn drawing_works_for_any_terminal_size_and_without_flows() {
     view.show(Sample::default());
     assert!(view.chosen().is_none());
     screen(&view, 80, 24);
-}
-
-#[test]
-fn samples_come_at_the_recorded_times_or_at_a_multiple_of_the_speed() {
-    let samples = read(&recorded()).unwrap();
-    let span_ms = samples.last().unwrap().at_ms - samples[0].at_ms;
-    let last_due = |speed: f64| {
-        let mut replay = Replay::open(&recorded(), speed, Vec::new()).unwrap();
-        let began = std::time::Instant::now();
-        let mut last = began;
-        while let Some(due) = replay.due() {
-            last = due;
-            replay.next().unwrap();
-        }
-        (last - began).as_millis() as u64
-    };
-    for (speed, expected_ms) in [(1.0, span_ms), (4.0, span_ms / 4)] {
-        let due_ms = last_due(speed);
-        // what passes between two clocks of the test is less than 50 ms
-        assert!(
-            due_ms <= expected_ms && due_ms + 50 > expected_ms,
-            "{speed}: {due_ms}"
-        );
-    }
-}
-
-#[test]
-fn recording_is_read_back_as_it_was_written_and_never_overwritten() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("top.jsonl");
-    let samples = read(&recorded()).unwrap();
-    let mut recorder = Recorder::create(&path).unwrap();
-    samples
-        .iter()
-        .for_each(|sample| recorder.write(sample).unwrap());
-    let again = read(&path).unwrap();
-    let text = |samples: &[Sample]| serde_json::to_string(samples).unwrap();
-    assert_eq!(text(&again), text(&samples));
-    let refused = format!("{:#}", Recorder::create(&path).err().unwrap());
-    assert!(refused.contains("overwrites no file"), "{refused}");
-}
-
-#[test]
-fn torn_or_foreign_file_is_refused_with_its_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.jsonl");
-    let whole = fs::read_to_string(recorded()).unwrap();
-    let lines: Vec<&str> = whole.lines().collect();
-    let torn = &whole[..whole.len() - 9];
-    let mut swapped = lines.clone();
-    swapped.swap(1, 2);
-    let foreign = |at: usize, line: &str| {
-        let mut lines = lines.clone();
-        lines[at] = line;
-        lines.join("\n") + "\n"
-    };
-    for (text, expected) in [
-        (
-            torn.to_owned(),
-            format!(":{}: the file ends within this line", lines.len()),
-        ),
-        (swapped.join("\n") + "\n", ":3: at_ms is ".to_owned()),
-        (
-            foreign(2, "{\"at_ms\": 7}"),
-            ":3: no sample of `uc top`: missing field".to_owned(),
-        ),
-        (foreign(3, "\u{fffd}"), ":4: no sample".to_owned()),
-        (
-            foreign(0, "hello"),
-            ":1: no recording; `uc top --record FILE` makes one".to_owned(),
-        ),
-        (
-            foreign(0, "{\"uc_top\":2,\"version\":\"9\"}"),
-            ":1: a recording in format 2".to_owned(),
-        ),
-        (
-            lines[0].to_owned() + "\n",
-            "a recording without a sample".to_owned(),
-        ),
-        (String::new(), "a recording without a sample".to_owned()),
-    ] {
-        fs::write(&path, text).unwrap();
-        let refused = format!("{:#}", read(&path).unwrap_err());
-        assert!(
-            refused.contains(&expected),
-            "{refused:?} has no {expected:?}"
-        );
-        assert!(!refused.contains('\n'), "{refused}");
-    }
 }

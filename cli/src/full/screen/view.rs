@@ -4,7 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uc_client::AgentState;
 
 use super::past::{Past, tenant};
-use super::recording::Sample;
+use super::source::Sample;
 use crate::seen::{FlowRow, Order, Seen};
 
 /// The contents of the screen.
@@ -27,8 +27,6 @@ pub struct View {
     pub(super) has_help: bool,
     /// Whether tenants are shown instead of ports.
     pub(super) is_by_tenant: bool,
-    /// Where a replay is, in words.
-    pub(super) replay: Option<String>,
     ends: bool,
 }
 
@@ -50,7 +48,6 @@ impl View {
             is_typing: false,
             has_help: false,
             is_by_tenant: false,
-            replay: None,
             ends: false,
         }
     }
@@ -67,11 +64,6 @@ impl View {
         self.seen = sample.seen;
         self.agent = sample.agent;
         self.sort(chosen);
-    }
-
-    /// Sets the position of the replay that is shown.
-    pub fn is_at(&mut self, place: String) {
-        self.replay = Some(place);
     }
 
     fn sort(&mut self, chosen: Option<String>) {
