@@ -9,5 +9,6 @@ mod network_laws;
 mod networks;
 mod queues;
 mod random;
+mod red_parameters;
 mod shapes;
 mod stepping;

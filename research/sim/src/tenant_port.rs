@@ -23,7 +23,7 @@ const HALF_OPEN_PART: u32 = 4;
 /// (`UC_HALF_OPEN_SPARE`).
 const HALF_OPEN_SPARE: u32 = 16;
 /// Minimum time between two searches for stale flows at a full quota (`UC_SWEEP_NS`).
-const SWEEP_NS: u64 = 10_000_000;
+pub const SWEEP_NS: u64 = 10_000_000;
 /// Places in such a search (`UC_PLACES_SWEPT`).
 const PLACES_SWEPT: u32 = 32;
 /// Places that a new flow tries if none is free (`UC_PLACES_TRIED`).
@@ -297,6 +297,3 @@ impl Room for Seat<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,6 +10,7 @@ mod holds;
 mod law_events;
 mod loss_buffer;
 mod packet_rtt;
+mod places;
 mod runs;
 mod share;
 mod shares;

@@ -1,9 +1,12 @@
 //! Many connections at the port of one guest.
 
-use super::*;
-use crate::port::Port;
-use uc_core::{COMPILED, Policy};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use uc_core::{COMPILED, Policy, Reason, consts, hooks};
 use uc_net::{Ecn, Nanos};
+use uc_sim::Port;
+use uc_sim::tenant_port::{SWEEP_NS, Settings, TenantPort};
 use uc_tcp::Options;
 use uc_tcp::flags::{ACK, CWR, ECE, SYN};
 
