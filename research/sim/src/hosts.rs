@@ -151,7 +151,7 @@ impl Hosts {
     /// which it returns; the current time is then that of the notice.
     ///
     /// # Errors
-    /// [`SimError::Stuck`].
+    /// Events follow one another without time advancing.
     pub fn run(&mut self, limit: Nanos) -> Result<Option<Notice>, SimError> {
         if let Some(notice) = self.notices.pop_front() {
             return Ok(Some(notice));
@@ -201,10 +201,10 @@ impl Hosts {
         }
         self.instant_events += 1;
         if self.instant_events > EVENTS_PER_INSTANT_MAX {
-            return Err(SimError::Stuck {
-                at,
-                events: EVENTS_PER_INSTANT_MAX,
-            });
+            return Err(SimError::Refused(format!(
+                "at {at} more than {EVENTS_PER_INSTANT_MAX} events happened without time \
+                 advancing; give links a delay, or applications a gap"
+            )));
         }
         Ok(())
     }

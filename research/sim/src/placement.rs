@@ -22,7 +22,7 @@ impl Placement {
     /// puts it.
     ///
     /// # Errors
-    /// [`SimError::Unsupported`] for groups that can't be placed as they specify.
+    /// [`SimError::Refused`] for groups that can't be placed as they specify.
     pub fn new(experiment: &Experiment, case: &Case) -> Result<Placement, SimError> {
         let topology = experiment.network.topology;
         match topology.hosts() {
@@ -68,13 +68,11 @@ impl Placement {
                 .map(|host| host as usize)
                 .collect();
             if of_group.len() < group.count as usize {
-                return Err(SimError::Unsupported {
-                    what: format!(
-                        "group {} has more guests than there are hosts, {hosts}",
-                        group.name
-                    ),
-                    mend: "lower `count`, or enlarge the topology",
-                });
+                return Err(SimError::Refused(format!(
+                    "group {} has more guests than there are hosts, {hosts}; lower `count`, or \
+                     enlarge the topology",
+                    group.name
+                )));
             }
             of_groups.push(of_group);
         }
@@ -87,17 +85,15 @@ impl Placement {
 /// choices are drawn from `random`.
 ///
 /// # Errors
-/// [`SimError::Unsupported`] for a pattern that the application can't follow, or a missing pattern.
+/// [`SimError::Refused`] for a pattern that the application can't follow, or a missing pattern.
 pub fn receivers(
     group: &Guests,
     topology: Topology,
     host: usize,
     random: &mut Stream,
 ) -> Result<Vec<usize>, SimError> {
-    let unsupported = |what: &str, mend| SimError::Unsupported {
-        what: format!("group {}: {what}", group.name),
-        mend,
-    };
+    let unsupported =
+        |what: &str, mend: &str| SimError::Refused(format!("group {}: {what}; {mend}", group.name));
     let Some(hosts) = topology.hosts() else {
         return match group.pattern {
             None => Ok(vec![host]),

@@ -52,7 +52,7 @@ impl Plan {
     /// Converts `case` for a run with this seed.
     ///
     /// # Errors
-    /// [`SimError::Unsupported`] for what simulated hosts can't do, [`SimError::Network`] for
+    /// [`SimError::Refused`] for what simulated hosts can't do, [`SimError::Network`] for
     /// values that the network refuses.
     pub fn new(experiment: &Experiment, case: &Case, seed: u64) -> Result<Plan, SimError> {
         let flows: u32 = case
@@ -60,16 +60,14 @@ impl Plan {
             .iter()
             .fold(0, |sum, group| sum.saturating_add(group.total_flows()));
         if flows > FLOWS_MAX {
-            return Err(SimError::Unsupported {
-                what: format!("{flows} flows, above {FLOWS_MAX}"),
-                mend: "lower `count` or `flows`",
-            });
+            return Err(SimError::Refused(format!(
+                "{flows} flows, above {FLOWS_MAX}; lower `count` or `flows`"
+            )));
         }
         if experiment.network.offload {
-            return Err(SimError::Unsupported {
-                what: "[network] offload: hosts in the simulator send segment by segment".into(),
-                mend: "leave it out, or run the experiment live",
-            });
+            let why = "[network] offload: hosts in the simulator send segment by segment; leave it \
+                       out, or run the experiment live";
+            return Err(SimError::Refused(why.into()));
         }
         let hosts = Placement::new(experiment, case)?;
         let network = layout(&experiment.network_of(case), &hosts.places)?;

@@ -46,8 +46,8 @@ pub fn check(experiment: &Experiment, case: &Case) -> Result<(), SimError> {
 /// `progress` is called with the virtual time on the calling thread, at least every 10 ms of it.
 ///
 /// # Errors
-/// Requirements of the case that can't be met, before time zero; [`SimError::Stuck`] and
-/// [`SimError::TooManyConnections`] in the run; [`SimError::Cancelled`] soon after `cancel` was
+/// Requirements of the case that can't be met, before time zero; time that does not advance and
+/// too many open connections in the run; [`SimError::Cancelled`] soon after `cancel` was
 /// set. Unfinished flows at the end are no error: the record counts them by reason, as
 /// `unfinished_…`.
 pub fn run_case(
@@ -66,7 +66,7 @@ pub fn run_case(
 /// into a file (see [`Capture`]); of several bottlenecks, at the one whose queue is sampled.
 ///
 /// # Errors
-/// As [`run_case`]; [`SimError::Unsupported`] without a bottleneck; [`SimError::Capture`], after which
+/// As [`run_case`]; [`SimError::Refused`] without a bottleneck; [`SimError::Capture`], after which
 /// the file is incomplete.
 pub fn run_case_captured(
     experiment: &Experiment,
@@ -77,9 +77,11 @@ pub fn run_case_captured(
     file: &Path,
 ) -> Result<(RunRecord, Captured), SimError> {
     let create = |plan: &Plan| {
-        let none = || SimError::Unsupported {
-            what: format!("case {}: there is no bottleneck to capture at", case.name),
-            mend: "run it without a capture",
+        let none = || {
+            SimError::Refused(format!(
+                "case {}: there is no bottleneck to capture at; run it without a capture",
+                case.name
+            ))
         };
         let link = *plan.bottlenecks.first().ok_or_else(none)?;
         let scenario = &plan.scenario;

@@ -22,19 +22,21 @@ const DCTCP: CongestionControl = CongestionControl::Dctcp {
 /// Returns the stack of a group.
 ///
 /// # Errors
-/// [`SimError::Unsupported`] if the experiment has none of that name.
+/// [`SimError::Refused`] if the experiment has none of that name.
 pub fn stack_of<'a>(experiment: &'a Experiment, group: &Guests) -> Result<&'a Stack, SimError> {
     let found = experiment.stacks.get(&group.stack);
-    found.ok_or_else(|| SimError::Unsupported {
-        what: format!("there is no [stack.{}]", group.stack),
-        mend: "define it in the experiment",
+    found.ok_or_else(|| {
+        SimError::Refused(format!(
+            "there is no [stack.{}]; define it in the experiment",
+            group.stack
+        ))
     })
 }
 
 /// Converts `stack`, named `name` in the experiment, into endpoint settings.
 ///
 /// # Errors
-/// [`SimError::Unsupported`] for settings that no simulated endpoint has.
+/// [`SimError::Refused`] for settings that no simulated endpoint has.
 pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimError> {
     let default = Config::default();
     let mss_bytes = MTU_BYTES - family.header_bytes() - TCP_HEADER_BYTES;
@@ -42,13 +44,11 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
         .receive_buffer
         .map_or(default.receive_buffer_bytes, |bytes| bytes.0);
     if receive_buffer_bytes < mss_bytes {
-        return Err(SimError::Unsupported {
-            what: format!(
-                "[stack.{name}] receive_buffer of {receive_buffer_bytes} B holds no segment of \
-                 {mss_bytes} B, so that its window would stay below one for ever"
-            ),
-            mend: "raise it to two segments or more",
-        });
+        return Err(SimError::Refused(format!(
+            "[stack.{name}] receive_buffer of {receive_buffer_bytes} B holds no segment of \
+             {mss_bytes} B, so that its window would stay below one for ever; raise it to two \
+             segments or more"
+        )));
     }
     Ok(Config {
         congestion_control: congestion_control(name, stack)?,
@@ -99,18 +99,16 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
 /// coupled, whatever the guest's law is.
 ///
 /// # Errors
-/// [`SimError::Unsupported`] for guests that couple connections of such a law by themselves.
+/// [`SimError::Refused`] for guests that couple connections of such a law by themselves.
 pub fn check_couples(group: &Guests, stack: &Stack) -> Result<(), SimError> {
     let couples = group.coupling.is_some() && !group.is_coupled_by_port();
     let law = stack.congestion_control.as_str();
     if couples && matches!(law, "dctcp" | "vegas") {
-        return Err(SimError::Unsupported {
-            what: format!(
-                "[stack.{}] congestion_control `{law}` of guests `{}`, whose coupling is their own",
-                group.stack, group.name
-            ),
-            mend: "take reno or cubic, or couple them at their ports: law = \"coupled\"",
-        });
+        return Err(SimError::Refused(format!(
+            "[stack.{}] congestion_control `{law}` of guests `{}`, whose coupling is their own; \
+             take reno or cubic, or couple them at their ports: law = \"coupled\"",
+            group.stack, group.name
+        )));
     }
     Ok(())
 }
@@ -124,11 +122,11 @@ fn congestion_control(name: &str, stack: &Stack) -> Result<CongestionControl, Si
         "highspeed" => Ok(CongestionControl::HighSpeed),
         "vegas" => Ok(CongestionControl::Vegas),
         "illinois" => Ok(CongestionControl::Illinois),
-        other => Err(SimError::Unsupported {
-            what: format!("[stack.{name}] congestion_control `{other}` is not in the simulator"),
-            mend: "take reno, cubic, dctcp, highspeed, vegas or illinois (or reno_by_acks), or run \
-                   the experiment live",
-        }),
+        other => Err(SimError::Refused(format!(
+            "[stack.{name}] congestion_control `{other}` is not in the simulator; take reno, \
+             cubic, dctcp, highspeed, vegas or illinois (or reno_by_acks), or run the experiment \
+             live"
+        ))),
     }
 }
 

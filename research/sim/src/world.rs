@@ -33,7 +33,7 @@ impl World {
     /// Processes all events up to and including `until`.
     ///
     /// # Errors
-    /// [`SimError::Stuck`], [`SimError::TooManyConnections`].
+    /// Time does not advance, or too many connections are open.
     pub fn run_until(&mut self, until: Nanos) -> Result<(), SimError> {
         while let Some(notice) = self.hosts.run(until)? {
             self.applications.tell(notice, &mut self.hosts)?;

@@ -66,7 +66,7 @@ impl Applications {
     /// Delivers a notice to the application concerned.
     ///
     /// # Errors
-    /// [`SimError::TooManyConnections`].
+    /// Too many connections are open.
     pub fn tell(&mut self, notice: Notice, hosts: &mut Hosts) -> Result<(), SimError> {
         match notice {
             Notice::Wake(flow) => self.wake(flow, hosts),

@@ -31,7 +31,7 @@ impl Hosts {
     /// [`Notice::Established`].
     ///
     /// # Errors
-    /// [`SimError::TooManyConnections`], or [`SimError::Network`] where no path leads to the receiver.
+    /// Too many connections are open, or [`SimError::Network`] where no path leads to the receiver.
     pub fn open(
         &mut self,
         opener: Side,
@@ -64,11 +64,11 @@ impl Hosts {
     fn new_slot(&self, plan: &FlowPlan) -> Result<Slot, SimError> {
         let slot = self.ends.len() as u32 / 2;
         if slot >= CONNECTIONS_MAX {
-            return Err(SimError::TooManyConnections {
-                flow: plan.name.clone(),
-                at: self.now,
-                connections: CONNECTIONS_MAX,
-            });
+            return Err(SimError::Refused(format!(
+                "{}: more than {CONNECTIONS_MAX} connections are open at {}; lower the arrival \
+                 rate or the sizes",
+                plan.name, self.now
+            )));
         }
         Ok(Slot(slot))
     }
