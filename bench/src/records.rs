@@ -159,9 +159,6 @@ impl Kept {
     }
 
     /// Writes the record in one step.
-    ///
-    /// # Errors
-    /// The error with the file's path.
     pub fn write(&self, record: &KeptRecord) -> Result<()> {
         write_file(&self.path, &record.text()?)
     }
@@ -173,9 +170,6 @@ impl Kept {
 }
 
 /// Writes a record's file in one step.
-///
-/// # Errors
-/// The error with the file's path.
 pub fn write_file(path: &Path, text: &str) -> Result<()> {
     let write = || -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));

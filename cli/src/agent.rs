@@ -65,9 +65,6 @@ pub fn asked(socket: Option<PathBuf>) -> Client {
 
 /// Makes the agent detach these ports, or all if none is named, and keep them detached. `None`: no
 /// agent runs.
-///
-/// # Errors
-/// The agent's refusal.
 pub fn withdraw(ports: &[String]) -> Result<Option<Vec<String>>> {
     let Some(agent) = running() else {
         return Ok(None);

@@ -169,9 +169,6 @@ impl Explain {
 }
 
 /// Reads the history of a flow; `None` if it has left the table.
-///
-/// # Errors
-/// What the kernel refuses.
 pub fn story_of(store: &Store, programs: &Programs, flow: &FlowView) -> Result<Option<Story>> {
     let mut limits = Vec::new();
     let mut last = None;

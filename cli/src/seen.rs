@@ -98,9 +98,6 @@ pub struct PacketRow {
 
 impl Seen {
     /// Reads everything that is pinned in the store; empty if nothing is.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn read(store: &Store) -> Result<Seen> {
         let Some(programs) = store.open()? else {
             return Ok(Seen::default());
@@ -109,9 +106,6 @@ impl Seen {
     }
 
     /// Reads ports and flows through programs that are open already.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn read_programs(store: &Store, programs: &Programs) -> Result<Seen> {
         let attached = store.attached(programs)?;
         let flows: Vec<FlowRow> = programs
@@ -144,9 +138,6 @@ impl Seen {
 }
 
 /// Returns a flow's row, with its share of a group's window if it has one.
-///
-/// # Errors
-/// The kernel's refusal.
 pub fn flow_row(programs: &Programs, flow: &FlowView, ports: &[Attached]) -> Result<FlowRow> {
     // a group's weight makes a flow of any law a member (uc_is_coupled() in core/laws/coupled.h)
     let coupled = Law::of(&flow.state.policy).has(Trait::GROUPED) || flow.state.share != 0;

@@ -15,9 +15,6 @@ use crate::seen::{FlowRow, Seen};
 const TRIES: usize = 5;
 
 /// Adds the kernel's values to the flows, where the guest shares this host's kernel.
-///
-/// # Errors
-/// The kernel's refusal.
 pub fn read(store: &Store, seen: &mut Seen) -> Result<()> {
     let Some(programs) = store.open()? else {
         return Ok(());

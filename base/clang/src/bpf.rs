@@ -14,9 +14,6 @@ use crate::run::{ClangError, clang, run};
 ///
 /// `#include <bpf/…>` finds the headers of the libbpf that the project links. While it runs, a folder
 /// named like the object with `.work` appended holds them.
-///
-/// # Errors
-/// [`ClangError`].
 pub fn bpf(folder: &Path, source: &Path, object: &Path, more: &[&str]) -> Result<(), ClangError> {
     let work = object.with_added_extension("work");
     let made = compile(folder, source, &work, more)

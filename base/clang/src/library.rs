@@ -7,9 +7,6 @@ use crate::run::{ClangError, clang, run};
 
 /// Compiles `sources` into the shared library `library`. Clang runs in `folder`, from which it finds
 /// relative paths. `more` are further arguments of clang, such as `-DNAME` or `-IFOLDER`.
-///
-/// # Errors
-/// [`ClangError`].
 pub fn library(
     folder: &Path,
     sources: &[PathBuf],
@@ -29,9 +26,6 @@ pub fn library(
 
 /// Returns what the preprocessor makes of a C source. Clang runs in `folder`, from which it finds
 /// relative paths.
-///
-/// # Errors
-/// [`ClangError`].
 pub fn preprocess(folder: &Path, source: &Path, more: &[&str]) -> Result<String, ClangError> {
     let mut clang = clang(folder);
     clang

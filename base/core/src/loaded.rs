@@ -60,9 +60,6 @@ impl Core {
     ///
     /// The library is loaded from memory: a file that was built again is another library, and a worker
     /// needs none.
-    ///
-    /// # Errors
-    /// [`LibraryError`].
     pub fn of_library(bytes: &[u8], path: &Path) -> Result<Core, LibraryError> {
         let refused = |why: String| LibraryError::Load {
             path: path.to_owned(),

@@ -30,9 +30,6 @@ pub struct Changed {
 
 impl Changed {
     /// Writes the file.
-    ///
-    /// # Errors
-    /// The error with the file's path.
     pub fn write(&self, root: &Path) -> Result<()> {
         let path = root.join(&self.path);
         fs::write(&path, &self.text).with_context(|| path.display().to_string())

@@ -80,9 +80,6 @@ fn named<T>(
 }
 
 /// Searches the table, then the flows that recently passed unmodified.
-///
-/// # Errors
-/// What the kernel refuses.
 pub fn find(store: &Store, programs: &Programs, words: &[String]) -> Result<Found> {
     let ports = store.attached(programs)?;
     let flows = named(programs.flows()?, &ports, |flow| {

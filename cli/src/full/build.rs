@@ -8,9 +8,6 @@ use uc_port::{PortError, Programs};
 use crate::law::Build;
 
 /// Compiles the laws of a folder. Returns false if clang or this kernel refuses them.
-///
-/// # Errors
-/// Whatever prevents an answer.
 pub fn law(arguments: Build) -> Result<bool> {
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
     match compile(&arguments.folder, out) {

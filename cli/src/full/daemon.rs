@@ -8,9 +8,6 @@ use crate::agent::{Agent, Part};
 
 /// Runs the agent until it is told to end. Returns false if its policy is invalid, or with `--once`
 /// if something that the policy wants is not in force.
-///
-/// # Errors
-/// Whatever prevents the start.
 pub fn agent(arguments: Agent) -> Result<bool> {
     if let Some(part) = arguments.confined {
         uc_agent::confined(match part {

@@ -14,9 +14,6 @@ pub enum Part {
 }
 
 /// Gives up all rights, then runs the part until the agent at the other end of standard input ends.
-///
-/// # Errors
-/// The system's.
 pub fn confined(part: Part) -> Result<(), AgentError> {
     let failed = |error| AgentError::io("run without rights", error);
     uc_service::confine::enter().map_err(failed)?;

@@ -115,9 +115,6 @@ fn named(ports: Ports) -> Result<Vec<String>, Refused> {
 }
 
 /// Listens on a socket at `path`, for root and the agent's own user.
-///
-/// # Errors
-/// The system's.
 pub fn listen(path: &Path) -> Result<RootOnly, AgentError> {
     let failed = |error| AgentError::io(format!("listen on {}", path.display()), error);
     // A socket of a killed agent may be removed: this agent holds the lock.

@@ -24,9 +24,6 @@ pub struct Folder {
 impl Folder {
     /// Watches the folder of this file, from now on. Writes to other files in it don't count; but
     /// any renamed entry may be a link above the file.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn of(path: &Path) -> Result<Self, AgentError> {
         let absolute = std::path::absolute(path)
             .map_err(|error| AgentError::io(format!("find {}", path.display()), error))?;
@@ -35,9 +32,6 @@ impl Folder {
     }
 
     /// Watches all files of this folder, from now on.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn all(folder: &Path) -> Result<Self, AgentError> {
         Self::open(folder, None)
     }

@@ -100,9 +100,6 @@ fn encoded(found: Option<Named>) -> Option<Vec<u8>> {
 }
 
 /// Parses what the process at the other end sends, until that ends. The caller has given up its rights.
-///
-/// # Errors
-/// The kernel's.
 pub fn serve(parent: impl AsFd) -> io::Result<()> {
     let mut kind = [0];
     while let Some((_, Some(file))) = receive(&parent, &mut kind)? {

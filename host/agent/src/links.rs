@@ -135,9 +135,6 @@ fn whole(answers: &[Answer]) -> Result<Option<Vec<Link>>, AgentError> {
 }
 
 /// Returns the interfaces, read once.
-///
-/// # Errors
-/// The kernel's refusal.
 pub async fn all() -> Result<Vec<Link>, AgentError> {
     let (mut connection, handle, _news) =
         rtnetlink::new_connection().map_err(|error| AgentError::io("open netlink", error))?;

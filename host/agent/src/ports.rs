@@ -68,18 +68,12 @@ impl Ports {
     }
 
     /// Returns the interfaces that have programs, also those of another version with other maps.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn attached(&self) -> Result<BTreeSet<u32>, PortError> {
         let ports = self.store.ports()?.into_iter();
         Ok(ports.map(|port| port.ifindex).collect())
     }
 
     /// Returns the packets of all ports so far, by their reason.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn packets(&self) -> Result<Tally, PortError> {
         let Some(programs) = self.store.open()? else {
             return Ok(Tally::default());

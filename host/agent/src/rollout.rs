@@ -96,9 +96,6 @@ impl Rollout {
 
     /// Checks that it is this host's turn to follow the policy with this checksum; `in_force`: the checksum
     /// of the one in force.
-    ///
-    /// # Errors
-    /// The reason why not.
     pub fn check(&self, canary: &Canary, hash: &str, in_force: Option<&str>) -> Result<(), Halt> {
         if self.is_canary(canary) {
             return match self.memory.said_of(hash) {

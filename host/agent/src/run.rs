@@ -62,9 +62,6 @@ pub fn claim(own: &uc_policy::Agent) -> Result<[Flock<File>; 2], AgentError> {
 
 /// Runs an agent until it is told to end. Returns false if something desired is not in force (only
 /// with [`Options::once`]).
-///
-/// # Errors
-/// Whatever prevents the start.
 pub fn run(options: &Options) -> Result<bool, AgentError> {
     // before the policy is read, which may name their laws
     let object = match &options.laws {

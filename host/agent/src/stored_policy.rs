@@ -50,9 +50,6 @@ impl Kept {
     }
 
     /// Stores the policy.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         let text = serde_json::to_string(self)
             .map_err(|error| AgentError::io("write the policy down", error))?;

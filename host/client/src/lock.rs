@@ -31,9 +31,6 @@ pub fn socket_of(store: &Path) -> Option<PathBuf> {
 }
 
 /// Writes the holder's socket into a lock that is held; `None`: it listens nowhere.
-///
-/// # Errors
-/// What the system says.
 pub fn say_socket(lock: &mut Flock<File>, socket: Option<&Path>) -> Result<(), AgentError> {
     let text = socket.map_or(&b""[..], |path| path.as_os_str().as_bytes());
     let written = lock.set_len(0).and_then(|()| lock.write_all_at(text, 0));

@@ -79,9 +79,6 @@ pub fn claim_namespace(purpose: &str) -> Result<Option<File>, FileError> {
 }
 
 /// Returns the path of the socket for one purpose in the calling thread's network namespace, in [`LOCKS_FOLDER`].
-///
-/// # Errors
-/// The system's.
 pub fn socket_path(purpose: &str) -> Result<PathBuf, FileError> {
     of_namespace(purpose, "sock").map(|name| path_of(&name))
 }
@@ -94,9 +91,6 @@ fn of_namespace(purpose: &str, extension: &str) -> Result<String, FileError> {
 }
 
 /// Takes a lock by the path of its file. Returns `None` if another process holds it.
-///
-/// # Errors
-/// The system's.
 pub fn try_lock(path: &Path) -> Result<Option<Flock<File>>, FileError> {
     match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(Some(lock)),

@@ -22,25 +22,16 @@ const STICKY: u32 = 0o1000;
 const LINKS_MAX: usize = 40;
 
 /// Reads a file that only root or the calling user can have written.
-///
-/// # Errors
-/// [`FileError`].
 pub fn read(path: &Path) -> Result<String, FileError> {
     read_most(path, TEXT_MAX_BYTES)
 }
 
 /// Reads a file like [`read`], of at most `most_bytes`.
-///
-/// # Errors
-/// [`FileError`].
 pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, FileError> {
     text(path, read_bytes(path, most_bytes)?)
 }
 
 /// Reads a file like [`read_most`], whatever its bytes mean.
-///
-/// # Errors
-/// [`FileError`].
 pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, FileError> {
     read_if(path, most_bytes, |metadata| {
         check(path, metadata)?;
@@ -50,9 +41,6 @@ pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, FileError> {
 
 /// Reads a file like [`read`] that holds a secret: nobody but its owner may read it, and the group of a
 /// file of root's.
-///
-/// # Errors
-/// [`FileError`].
 pub fn read_secret(path: &Path) -> Result<String, FileError> {
     let bytes = read_if(path, TEXT_MAX_BYTES, |metadata| {
         check(path, metadata)?;

@@ -9,9 +9,6 @@ use crate::error::FileError;
 
 /// Writes a file that only its owner can read, whole or not at all, whenever the process dies or the
 /// power fails. When it returns, the new content is on the disk.
-///
-/// # Errors
-/// What the system says.
 pub fn write(path: &Path, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), FileError> {
     let failed = |error| FileError::io(format!("write {}", path.display()), error);
     let beside = beside(path, "new");
@@ -37,9 +34,6 @@ pub fn write(path: &Path, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), F
 }
 
 /// Makes a folder that only its owner can enter, unless it exists.
-///
-/// # Errors
-/// What the system says.
 pub fn make_folder(path: &Path) -> Result<(), FileError> {
     fs::DirBuilder::new()
         .recursive(true)

@@ -31,9 +31,6 @@ impl<'a> Across<'a> {
     }
 
     /// Returns a report of each group in which flows send now.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn reports(&self) -> Result<Vec<GroupReport>, GuestError> {
         let failed = |error| GuestError::from_libbpf("read the groups", &error);
         let mut reports = Vec::new();
@@ -56,9 +53,6 @@ impl<'a> Across<'a> {
 
     /// Writes the host's answer for a group. Before the first answer, and one RTO after the last,
     /// the group goes on uncoupled.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn tell(&self, name: &GroupName, told: &Told) -> Result<(), GuestError> {
         let key = key_of(name);
         let written = self

@@ -171,9 +171,6 @@ impl Ctrltcp {
 
     /// Returns the state of this socket's connection; `None` if the socket has another congestion
     /// control or no connection.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn state(&self, socket: BorrowedFd<'_>) -> Result<Option<CoupledState>, GuestError> {
         let key = socket.as_raw_fd().to_ne_bytes();
         let found = self

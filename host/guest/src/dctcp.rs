@@ -84,9 +84,6 @@ impl Dctcp {
 
     /// Returns the state of this socket's connection; `None` if the socket has another congestion
     /// control, or fell back to NewReno because the peer lacks ECN.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn state(&self, socket: BorrowedFd<'_>) -> Result<Option<DctcpState>, GuestError> {
         let key = socket.as_raw_fd().to_ne_bytes();
         let failed = |error| GuestError::from_libbpf("read a connection's DCTCP state", &error);

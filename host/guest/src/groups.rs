@@ -107,9 +107,6 @@ impl Groups {
     }
 
     /// Reads all groups, sorted by remote address; each is a consistent copy.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn list(&self) -> Result<Vec<GroupState>, GuestError> {
         let failed = |error| GuestError::from_libbpf("read the groups", &error);
         let mut list = Vec::new();

@@ -20,9 +20,6 @@ pub fn cookie() -> Result<u64, GuestError> {
 
 /// Returns the cookie of the network namespace that this file names: `/run/netns/NAME`,
 /// `/proc/PID/ns/net`.
-///
-/// # Errors
-/// The kernel's, with the path.
 pub fn cookie_at(path: &Path) -> Result<u64, GuestError> {
     let inside = || -> io::Result<u64> {
         setns(File::open(path)?, CloneFlags::CLONE_NEWNET)?;

@@ -35,9 +35,6 @@ pub(crate) fn pin(
 }
 
 /// Reads the only value of a pinned map.
-///
-/// # Errors
-/// The kernel's refusal.
 pub(crate) fn read<T: FromBytes>(path: &Path) -> Result<T, GuestError> {
     let action = || format!("read {}", path.display());
     let failed = |error| GuestError::from_libbpf(action(), &error);

@@ -134,9 +134,6 @@ impl Store {
     }
 
     /// Returns the state of PVTCP; `None` if it is not loaded.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn pvtcp(&self) -> Result<Option<LeastTimeoutState>, GuestError> {
         let there = self.pvtcp.exists();
         there.then(|| Pvtcp::state_at(&self.pvtcp)).transpose()

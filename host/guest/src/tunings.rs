@@ -106,9 +106,6 @@ impl Tunings {
     }
 
     /// Returns all tunings, sorted by path. Removes what is left of control groups that have ended.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn all(&self) -> Result<Vec<TuningState>, GuestError> {
         if !self.folder.exists() {
             return Ok(Vec::new());

@@ -104,9 +104,6 @@ impl Holder {
     }
 
     /// Gives a port back, if the process has it: its packets pass, and what is held of them is sent in order.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     fn remove(&mut self, ifindex: u32) -> Result<(), HoldError> {
         let is_it = |served: &Served| served.port.borrow().ifindex() == ifindex;
         let Some(at) = self.ports.iter().position(is_it) else {
@@ -122,9 +119,6 @@ impl Holder {
     }
 
     /// Renews the heartbeat: until it is old, packets are handed over.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     fn beat(&mut self) -> Result<(), HoldError> {
         self.programs.be_alive(ALIVE_NS)?;
         self.beat_ns = now_ns();

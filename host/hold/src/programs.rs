@@ -83,9 +83,6 @@ impl Programs {
 
     /// Creates the maps of a port with this much memory, at most so many flows, and these sockets. Its packets
     /// are handed over once the programs are attached.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn add_port(
         &self,
         ifindex: u32,

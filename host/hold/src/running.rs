@@ -90,9 +90,6 @@ where
     }
 
     /// Ends in order.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn finish(mut self) -> Result<(), HoldError> {
         self.worker.finish()
     }

@@ -14,9 +14,6 @@ pub struct Table(MapHandle);
 
 impl Table {
     /// Creates an empty table with room for this many flows.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn create(flows_max: usize) -> Result<Self, HoldError> {
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,

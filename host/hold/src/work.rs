@@ -18,9 +18,6 @@ pub trait Work: Sized {
     type Port: PortTask;
 
     /// Prepares the work; it has no ports yet. The ports' own programs are those of `source`.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     fn open(source: Source) -> Result<Self, HoldError>;
 
     /// Reads what may have changed since ports were added last; called before some are added.
@@ -58,9 +55,6 @@ pub trait Work: Sized {
     ) -> <Self::Port as PortTask>::Done;
 
     /// Ends in order.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     fn finish(&mut self) -> Result<(), HoldError> {
         Ok(())
     }
@@ -195,9 +189,6 @@ impl<W: Work> Worker<W> {
     }
 
     /// Ends in order.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn finish(&mut self) -> Result<(), HoldError> {
         self.work.finish()
     }

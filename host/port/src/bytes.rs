@@ -10,9 +10,6 @@ pub(crate) fn read<T: FromBytes>(bytes: &[u8]) -> Option<T> {
 }
 
 /// Looks up the value of a key that is a number, or of a place in an array; `None` if there is none.
-///
-/// # Errors
-/// The kernel's refusal.
 pub(crate) fn value_at<T: FromBytes>(map: &MapHandle, key: u32) -> libbpf_rs::Result<Option<T>> {
     let value = map.lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
     Ok(value.and_then(|value| read(&value)))

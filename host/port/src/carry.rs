@@ -46,9 +46,6 @@ pub(crate) struct Carry<'a> {
 
 impl<'a> Carry<'a> {
     /// Copies the plans of a version's ports. Returns in words why this can't be done, if so.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn begin(
         store: &Store,
         version: &Version,
@@ -80,9 +77,6 @@ impl<'a> Carry<'a> {
     }
 
     /// Copies the flows that have changed since the last call, before a port has the new programs.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn copy(&mut self) -> Result<(), PortError> {
         self.copy_began = Instant::now();
         self.copy_with(Self::renew)
@@ -90,9 +84,6 @@ impl<'a> Carry<'a> {
 
     /// Copies the flows that are new since the last call, when all ports have the new programs: those that
     /// were copied go on by now.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn finish(mut self) -> Result<Carried, PortError> {
         let unseen = self.copy_began.elapsed();
         self.copy_with(|_, _, _| Ok(()))?;

@@ -165,9 +165,6 @@ pub struct Case<'a> {
 impl Case<'_> {
     /// Runs the case and returns the mean time of a run in nanoseconds of this thread's processor.
     /// The kernel's own figure is whole nanoseconds, too coarse for a short program.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn time_ns(&self) -> Result<f64, PortError> {
         let began = processor_time();
         run_packet(self.program, &self.packet, self.context, 0)?;
@@ -183,9 +180,6 @@ fn processor_time() -> Duration {
 }
 
 /// Runs all cases in turn, `rounds` times. Returns the times of each case in nanoseconds.
-///
-/// # Errors
-/// The kernel's refusal.
 pub fn times(cases: &[Case<'_>], rounds: usize) -> Result<Vec<Vec<f64>>, PortError> {
     let mut times = vec![Vec::new(); cases.len()];
     for _ in 0..rounds {
@@ -197,9 +191,6 @@ pub fn times(cases: &[Case<'_>], rounds: usize) -> Result<Vec<Vec<f64>>, PortErr
 }
 
 /// Loads a program that does nothing and lets the next one run.
-///
-/// # Errors
-/// The kernel's refusal.
 pub fn null_program() -> Result<OwnedFd, PortError> {
     // r0 = -1 (TC_ACT_UNSPEC); exit
     let mut code = [libbpf_sys::bpf_insn::default(); 2];

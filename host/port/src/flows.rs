@@ -170,9 +170,6 @@ impl Programs {
     }
 
     /// Calls `see` with each flow of all ports. Flows added or removed meanwhile may be missed.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn each_flow(&self, mut see: impl FnMut(FlowView)) -> Result<(), PortError> {
         let taken = self.cursor()?.fresh;
         let in_force = self.plan_generation()?;
@@ -196,9 +193,6 @@ impl Programs {
     }
 
     /// Returns how many places of the table are taken; a flow takes one, or two if it has an annex.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn places_taken(&self) -> Result<u32, PortError> {
         Ok(self.cursor()?.used)
     }
@@ -243,17 +237,11 @@ impl Programs {
     }
 
     /// Reads a flow again; `None` if it has left the table.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn again(&self, flow: &FlowView) -> Result<Option<FlowView>, PortError> {
         self.flow_of(&key_of(flow))
     }
 
     /// Returns the flow with this key (`struct uc_key` of `bpf/key.h`), as [`Programs::flow`].
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn flow_of(&self, key: &[u8]) -> Result<Option<FlowView>, PortError> {
         let in_force = self.plan_generation()?;
         for place in self.places_of(key)? {
@@ -316,9 +304,6 @@ impl Programs {
     }
 
     /// Returns the ports that have flows.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn ports_of_flows(&self) -> Result<BTreeSet<u32>, PortError> {
         let mut ports = BTreeSet::new();
         self.each_flow(|flow| {

@@ -21,9 +21,6 @@ pub fn port_address(ifindex: u32, protocol: u16) -> libc::sockaddr_ll {
 
 /// Binds a packet socket to the interface with this index: it sends there, and receives frames of this
 /// protocol; 0: none.
-///
-/// # Errors
-/// The kernel's refusal.
 pub fn bind_to_port(socket: BorrowedFd<'_>, ifindex: u32, protocol: u16) -> io::Result<()> {
     let address = port_address(ifindex, protocol);
     // SAFETY: the address outlives the call and has the given length.
@@ -41,9 +38,6 @@ pub fn bind_to_port(socket: BorrowedFd<'_>, ifindex: u32, protocol: u16) -> io::
 }
 
 /// Draws a random mark (`skb->mark`) for frames of user space; never 0, which every packet has.
-///
-/// # Errors
-/// The system's refusal.
 pub fn draw_mark() -> Result<u32, PortError> {
     let mut bytes = [0; 4];
     File::open("/dev/urandom")

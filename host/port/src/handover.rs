@@ -142,9 +142,6 @@ impl Heir {
 impl Programs {
     /// Returns the flows of a port for another host, and those that stay behind. They go on here, too. A flow
     /// that was idle so long that its place may be reused is in neither.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn flows_to_send(&self, ifindex: u32) -> Result<(Handover, Vec<LeftFlow>), PortError> {
         let (mut flows, mut left) = (Vec::new(), Vec::new());
         let began_ns = now_ns();
@@ -232,9 +229,6 @@ impl Programs {
     }
 
     /// Enters a flow by its slot, which may say all but its place. Returns why it could not.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn enter_slot(
         &self,
         enter: &Enter,

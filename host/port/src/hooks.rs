@@ -28,9 +28,6 @@ impl Programs {
 
     /// Starts what is known of a port's hooks again. A `trusted` hook counts as having seen a segment
     /// now. Without that of the direction to the guest no flow asks for ECN until it sees one.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn reset_hooks(
         &self,
         ifindex: u32,

@@ -10,9 +10,6 @@ use crate::programs::Programs;
 impl Programs {
     /// Returns the places that may have the flow with this key: one at most, unless its two buckets have
     /// other keys with its tag.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn places_of(&self, key: &[u8]) -> Result<Vec<u32>, PortError> {
         let failed = |error| PortError::from_libbpf(READ, &error);
         let secret = value_at::<uc_secret>(&self.maps.secrets, 0).map_err(failed)?;

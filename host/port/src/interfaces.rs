@@ -31,9 +31,6 @@ pub(crate) fn interface_name(ifindex: u32) -> String {
 }
 
 /// Returns the names of the calling thread's network namespace, by index.
-///
-/// # Errors
-/// The kernel's refusal.
 pub(crate) fn interfaces() -> Result<BTreeMap<u32, String>, PortError> {
     let list = nix::net::if_::if_nameindex()
         .map_err(|errno| PortError::from_kernel("list the interfaces", errno.into()))?;

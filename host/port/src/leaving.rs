@@ -97,9 +97,6 @@ impl Programs {
 
     /// Returns how many flows of each port have peers that may send ECT; ports
     /// without such a flow are left out.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn echoing(&self) -> Result<BTreeMap<u32, usize>, PortError> {
         let promised = self.promised()?.into_iter();
         Ok(promised
@@ -128,9 +125,6 @@ impl Store {
     /// Begins to take ports off: new flows pass, and those under way keep their echo and nothing else.
     /// Ports without a flow that needs it are detached. Returns the ports that drain. Under
     /// [`Store::lock`].
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn leave(&self, programs: &Programs, ports: &BTreeSet<u32>) -> Result<Drain, PortError> {
         programs.leave(ports)?;
         self.finish(programs)
@@ -145,9 +139,6 @@ impl Store {
     }
 
     /// Detaches the ports that have drained. Returns those that still do. Under [`Store::lock`].
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn finish(&self, programs: &Programs) -> Result<Drain, PortError> {
         let mut drain = programs.drain()?;
         let mut done = BTreeSet::new();
@@ -164,9 +155,6 @@ impl Store {
     }
 
     /// Returns whether a port has drained, or ports drain that `drain` does not know.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn has_drained(&self, drain: &mut Drain) -> Result<bool, PortError> {
         // opened again: an upgrade may have replaced the maps
         match self.open()? {
@@ -177,9 +165,6 @@ impl Store {
 
     /// Detaches each port that drains as soon as it has drained, until none does. Returns at once if
     /// another process does so already.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn watch_drain(&self) -> Result<(), PortError> {
         let watched = match wait_for_lock(&self.drain_lock()?, ASKED_MOST) {
             Err(FileError::Busy { .. }) => return Ok(()),
@@ -211,9 +196,6 @@ impl Store {
 
     /// Waits until none of these ports drains any more. Returns false if one does, and no process waits in
     /// [`Store::watch_drain`].
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn wait_until_left(&self, ports: &BTreeSet<u32>) -> Result<bool, PortError> {
         loop {
             let is_watched = self.is_drain_watched()?;
@@ -229,9 +211,6 @@ impl Store {
     }
 
     /// Returns whether a process waits in [`Store::watch_drain`].
-    ///
-    /// # Errors
-    /// The system's.
     pub fn is_drain_watched(&self) -> Result<bool, PortError> {
         match wait_for_lock(&self.drain_lock()?, Duration::ZERO) {
             Err(FileError::Busy { .. }) => Ok(true),

@@ -39,9 +39,6 @@ impl Store {
 
     /// Removes what no port needs of an open store, under [`Store::lock`]; returns whether any port
     /// is left. A port that has drained needs nothing.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn tidy(&self, programs: &Programs) -> Result<bool, PortError> {
         self.finish(programs)?;
         let attached: BTreeSet<u32> = self
@@ -60,9 +57,6 @@ impl Store {
     /// Detaches the programs of every port and removes all pins, of any version: it reads no map.
     /// Removes clsact filters in this network namespace only. Returns the former ports. Under
     /// [`Store::lock`].
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn remove_all(&self) -> Result<Vec<Attached>, PortError> {
         if self.folders()?.is_empty() {
             return self.remove_empty().map(|()| Vec::new());
@@ -87,9 +81,6 @@ impl Store {
     }
 
     /// Returns the ports that have programs of ours, of whichever version.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn ports(&self) -> Result<Vec<Attached>, PortError> {
         if self.folders()?.is_empty() {
             return Ok(Vec::new());
@@ -111,9 +102,6 @@ impl Store {
     }
 
     /// Returns those of the interfaces that are ports.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn ports_of(
         &self,
         interfaces: &BTreeSet<u32>,

@@ -27,17 +27,11 @@ pub struct Netlink(Socket);
 
 impl Netlink {
     /// Opens a socket for [`netlink_packet_route::RouteNetlinkMessage`]s.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn open() -> io::Result<Self> {
         Self::open_for(NETLINK_ROUTE)
     }
 
     /// Opens a socket of this netlink protocol (`netlink_sys::protocols`).
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn open_for(protocol: isize) -> io::Result<Self> {
         let socket = Socket::new(protocol)?;
         setsockopt(
@@ -50,9 +44,6 @@ impl Netlink {
 
     /// Sends a request, and returns the answers when the kernel reports their end. `flags` ask for such
     /// a report: `NLM_F_ACK` or `NLM_F_DUMP`.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn ask<M>(&self, question: M, flags: u16) -> io::Result<Vec<M>>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<M>>,

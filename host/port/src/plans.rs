@@ -81,9 +81,6 @@ impl Programs {
     }
 
     /// Lets ports drain: they have no rules, so new flows pass, and flows under way leave translation.
-    ///
-    /// # Errors
-    /// What the kernel refused.
     pub(crate) fn leave(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
         let mut pages = self.pages()?;
         let mut changed = false;
@@ -110,9 +107,6 @@ impl Programs {
     }
 
     /// Returns the ports that drain.
-    ///
-    /// # Errors
-    /// What the kernel refused.
     pub fn leaving(&self) -> Result<BTreeSet<u32>, PortError> {
         let in_force = self.plan_in_force()?;
         let mut leaving = BTreeSet::new();
@@ -125,9 +119,6 @@ impl Programs {
 
     /// Takes a port's plan away, whose programs are off it: flows under way would go on, new ones
     /// pass. Its place among the ports is another's then.
-    ///
-    /// # Errors
-    /// What the kernel refused.
     pub fn clear_plan(&self, ifindex: u32) -> Result<(), PortError> {
         let in_force = self.plan_in_force()?;
         if let Some(first) = page(in_force, ifindex, 0)? {
@@ -142,18 +133,12 @@ impl Programs {
 
     /// Returns the generation of the host's plan in force: a counter of plans, without those of
     /// single ports that were added.
-    ///
-    /// # Errors
-    /// What the kernel refused.
     pub fn plan_generation(&self) -> Result<u32, PortError> {
         let whole = page(self.plan_in_force()?, WHOLE, 0)?;
         Ok(whole.map_or(0, |whole| whole.generation))
     }
 
     /// Returns a port's plan in force; `None` if it has none, or drains.
-    ///
-    /// # Errors
-    /// What the kernel refused.
     pub fn plan(&self, ifindex: u32) -> Result<Option<PortPlan>, PortError> {
         let in_force = self.plan_in_force()?;
         let first = page(in_force, ifindex, 0)?.filter(|page| page.leaves == 0);

@@ -57,9 +57,6 @@ impl PortView {
 
 impl Programs {
     /// Returns the ports that have a plan, sorted by index.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn ports(&self) -> Result<Vec<PortView>, PortError> {
         let states = self.port_states()?.into_iter();
         let leaving = self.leaving()?;
@@ -89,9 +86,6 @@ impl Programs {
     }
 
     /// Returns the packets of all ports, including former ones.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn counters(&self) -> Result<Counters, PortError> {
         let states = self.port_states()?;
         let mut numbers = vec![UC_NUMBER_NONE, UC_NUMBER_PAST];

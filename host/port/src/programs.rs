@@ -211,9 +211,6 @@ impl Programs {
 
     /// Deletes flows that have been idle so long that they are over, in the whole table; each new
     /// flow does so for a few entries.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn collect_idle(&self) -> Result<(), PortError> {
         self.run_collect(self.code.collect(), self.flows_max())
     }

@@ -47,9 +47,6 @@ impl<T: Task> Status<T, T::Done> {
     }
 
     /// Takes the place of the network namespace's one process.
-    ///
-    /// # Errors
-    /// [`ServiceError`].
     pub fn take_place() -> Result<Place, ServiceError> {
         Place::take::<T>()
     }

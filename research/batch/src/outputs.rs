@@ -67,9 +67,6 @@ pub struct Folder {
 
 impl Folder {
     /// Creates the folder unless it exists.
-    ///
-    /// # Errors
-    /// The error with the folder's path.
     pub fn make(path: PathBuf) -> Result<Self> {
         let made = path
             .ancestors()

@@ -109,9 +109,6 @@ impl CongestionControls {
 
     /// Returns the state of a DCTCP that this run loaded for a connection; `None` for any other
     /// control.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn dctcp_state(&self, socket: BorrowedFd<'_>) -> io::Result<Option<DctcpState>> {
         let Some(dctcp) = &self.dctcp else {
             return Ok(None);

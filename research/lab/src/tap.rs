@@ -88,9 +88,6 @@ impl Tap {
     }
 
     /// Reads one frame into `buffer`; `None` when there is none now.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn read(&self, buffer: &mut [u8]) -> Result<Option<usize>, LabError> {
         loop {
             match (&self.file).read(buffer) {
@@ -106,9 +103,6 @@ impl Tap {
 
     /// Writes one frame to the kernel behind the tap. Returns `false` when it had no room for the
     /// frame.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn write(&self, frame: &[u8]) -> Result<bool, LabError> {
         loop {
             match (&self.file).write(frame) {

@@ -45,9 +45,6 @@ impl Prefix {
     };
 
     /// The first `bits` of an address; none behind them may be set.
-    ///
-    /// # Errors
-    /// [`PrefixError`].
     pub fn new(address: IpAddr, bits: u8) -> Result<Prefix, PrefixError> {
         let (mapped, before, bits_max) = match address {
             IpAddr::V4(v4) => (v4.to_ipv6_mapped(), MAPPED_BITS, 32),

@@ -70,9 +70,6 @@ impl Host {
     }
 
     /// Returns the history of a flow.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn story(&self, flow: &FlowRow, agent: Option<&AgentState>) -> Result<String> {
         let gone = || format!("{} is gone", flow.name);
         let Some(programs) = self.store.open()? else {

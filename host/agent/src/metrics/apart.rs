@@ -73,9 +73,6 @@ fn in_memory(text: String) -> io::Result<OwnedFd> {
 
 /// Reads requests on the socket that `parent` sends, and asks it for the answers. The caller has given
 /// up its rights.
-///
-/// # Errors
-/// The system's.
 pub fn serve(parent: OwnedFd) -> io::Result<()> {
     let Some((_, Some(listener))) = receive(&parent, &mut [0; 8])? else {
         return Ok(());

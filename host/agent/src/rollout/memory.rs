@@ -121,9 +121,6 @@ impl Memory {
     }
 
     /// Stores this, unless it is stored already.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         if Self::read(path).is_ok_and(|stored| stored == *self) {
             return Ok(());

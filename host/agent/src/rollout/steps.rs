@@ -14,9 +14,6 @@ use crate::stored_policy::Kept;
 
 /// Checks that it is this host's turn to follow a fleet's policy; `in_force`: the checksum of the one in
 /// force.
-///
-/// # Errors
-/// The reason why not.
 pub fn check(rollout: &Rollout, valid: &Valid, in_force: Option<&str>) -> Result<(), Halt> {
     let canary = valid.policy.canary.as_ref();
     canary.map_or(Ok(()), |canary| {

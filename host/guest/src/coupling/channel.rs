@@ -55,9 +55,6 @@ impl Channel {
     }
 
     /// Creates a channel from a connected socket.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn of(socket: UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
@@ -102,9 +99,6 @@ impl Channel {
     }
 
     /// Reads what is available.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
         match nix::unistd::read(&self.fd, bytes) {
             Ok(0) => Ok(Received::Nobody),

@@ -104,9 +104,6 @@ pub fn may_grow(group: &Group, mss_bytes: u16) -> bool {
 /// Returns what `said` adds to the report before it, `was`, of a group that was last given `given`
 /// (window and ssthresh, in bytes) `elapsed_us` ago. `follows`: the guest had that answer when it
 /// made the report.
-///
-/// # Errors
-/// [`Impossible`].
 pub fn next(
     was: &GroupReport,
     said: &GroupReport,

@@ -88,9 +88,6 @@ impl Tenants {
 
     /// Returns the guest's socket of a connection of this port; `None` if the guest can't be asked, or
     /// has no such connection: it is over, or the guest's own address translation changes its ends.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn socket(
         &self,
         port: u32,

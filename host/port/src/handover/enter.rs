@@ -23,9 +23,6 @@ pub(crate) struct Enter(OwnedFd);
 
 impl Enter {
     /// Loads the program.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn load(programs: &Programs) -> Result<Enter, PortError> {
         let object = Loaded::load("load the program that enters flows", OBJECT, |map| {
             programs.maps.lend(map)
@@ -35,9 +32,6 @@ impl Enter {
 
     /// Enters a flow. `flows_max`: its port may have so many settled ones; 0: by the free places. Returns
     /// [`Reason::TRANSLATED`], or why there is no room.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn run(
         &self,
         slot: &uc_slot,

@@ -28,9 +28,6 @@ impl Confined {
     /// standard input is a socket whose other end is here. What it prints is passed on: this program's
     /// own output may be a terminal, or a socket of the log that it could read or shut down. It gets no
     /// environment: that may hold secrets.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> io::Result<Self> {
         // The running program, also when its file has been replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
@@ -65,9 +62,6 @@ impl Confined {
     }
 
     /// Returns why a process that closed its end of the socket has ended. One that goes on is killed.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn status(mut self) -> io::Result<ExitStatus> {
         // The status of one that is ending stays what it is.
         self.child.kill()?;

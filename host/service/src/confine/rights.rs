@@ -85,9 +85,6 @@ pub fn enter() -> io::Result<()> {
 
 /// Grants the process two more seconds of CPU time, after which the kernel kills it: a parser that
 /// loops for ever is replaced. A process that waits needs no grant.
-///
-/// # Errors
-/// The kernel's.
 pub fn gets_on() -> io::Result<()> {
     let none = libc::timeval {
         tv_sec: 0,
@@ -106,9 +103,6 @@ pub fn gets_on() -> io::Result<()> {
 
 /// Closes what a careless starter of the first process has left open. To be called before this program opens a
 /// descriptor.
-///
-/// # Errors
-/// The kernel's.
 pub fn close_others() -> io::Result<()> {
     let flags: libc::c_uint = 0;
     // SAFETY: numbers only; nothing of this program has opened a descriptor that it will use.

@@ -19,9 +19,6 @@ pub struct Channel {
 
 impl Channel {
     /// Creates a channel, and the end for QEMU.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         let channel = Self {

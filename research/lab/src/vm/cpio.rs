@@ -20,9 +20,6 @@ impl<W: Write> Archive<W> {
     }
 
     /// Adds a folder; its parents must come before it.
-    ///
-    /// # Errors
-    /// The writer's.
     pub fn folder(&mut self, path: &str) -> io::Result<()> {
         self.entry(path, FOLDER, 2, &[])
     }
@@ -36,9 +33,6 @@ impl<W: Write> Archive<W> {
     }
 
     /// Closes the archive and returns the writer.
-    ///
-    /// # Errors
-    /// The writer's.
     pub fn finish(mut self) -> io::Result<W> {
         self.entry("TRAILER!!!", 0, 1, &[])?;
         self.out.flush()?;

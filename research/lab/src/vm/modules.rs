@@ -110,9 +110,6 @@ pub fn insert_with(path: &Path, parameters: &str) -> Result<(), VmError> {
 }
 
 /// Unloads an unused module.
-///
-/// # Errors
-/// The kernel's error.
 pub fn remove(name: &str) -> Result<(), VmError> {
     let failed = |source: io::Error| {
         VmError::Refused(format!(
