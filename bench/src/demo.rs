@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use uc_batch::circumstances;
 use uc_batch::outputs::{self, Folder, Source};
-use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunRecord, SharedBy};
+use uc_experiment::{
+    Arm, Case, Experiment, FlowRecord, Measure, OfGroup, Repetition, RunRecord, SharedBy,
+};
 use uc_lab::need;
 use uc_program::cancel_on_signal;
 use uc_report::{Meta, Report};
@@ -152,10 +154,10 @@ fn sentence(experiment: &Experiment, case: &Case, record: &RunRecord) -> Result<
         to,
         during: None,
     })?;
-    let again = repetition.measure(&Measure::Retransmits {
+    let again = repetition.measure(&Measure::Retransmits(OfGroup {
         case: case.clone(),
         of,
-    })?;
+    }))?;
     let jain = repetition.measure(&Measure::Jain {
         case,
         of: Vec::new(),

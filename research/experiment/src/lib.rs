@@ -78,7 +78,7 @@ pub use hypervisor::{Hypervisor, Migration, Pvtcp, RttFilter};
 pub use kept::{Circumstances, Head, KeptError, KeptMeasure, KeptRecord, Sitting};
 pub use lateness::{Lateness, why_late};
 pub use law_event::{LawEvent, LawEventKind};
-pub use measure::{Alpha, Event, Measure, QueueUnit, SharedBy};
+pub use measure::{Alpha, Event, Measure, OfGroup, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};
 pub use outcome::Outcome;

@@ -64,65 +64,25 @@ pub enum Measure {
         case: String,
     },
     /// Retransmitted segments of the flows of group `of`, summed.
-    Retransmits {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    Retransmits(OfGroup),
     /// Packets of the flows of group `of` that the network dropped, summed; of the *whole* run,
     /// since the network has one total per flow.
-    Drops {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    Drops(OfGroup),
     /// Mean over time of the send window, in segments: the shadow's window if a law translates the
     /// flow, else min(cwnd, receive window). Mean over the flows of the group.
-    SendWindow {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    SendWindow(OfGroup),
     /// Fraction of the samples with a full window (flight at most one segment below it) in which
     /// the guest's own cwnd is above the advertised window. Mean over the flows.
-    WindowAbove {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    WindowAbove(OfGroup),
     /// Median time between two reductions of the send window, in seconds. Mean over the flows.
-    SawtoothPeriod {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    SawtoothPeriod(OfGroup),
     /// Median send window just before a reduction, in segments. Mean over the flows.
-    SawtoothPeak {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    SawtoothPeak(OfGroup),
     /// Median send window just after a reduction, in segments. Mean over the flows.
-    SawtoothTrough {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    SawtoothTrough(OfGroup),
     /// Mean smoothed round-trip time at the senders, in seconds. Mean over the samples of a flow,
     /// then over the flows.
-    Rtt {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    Rtt(OfGroup),
     /// Round-trip times of the packets of group `of` that were sent once, over all its flows, in
     /// seconds.
     PacketRtt {
@@ -200,12 +160,7 @@ pub enum Measure {
         sizes: Option<[Bytes; 2]>,
     },
     /// Retransmission timeouts of the flows of group `of`, summed; of the *whole* run.
-    Timeouts {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    Timeouts(OfGroup),
     /// Number of events of one kind at the senders of group `of`, over all its flows; of the
     /// *whole* run.
     Events {
@@ -217,12 +172,7 @@ pub enum Measure {
         what: Event,
     },
     /// Largest jump of the clock of a guest of group `of`, in ticks; of the *whole* run.
-    ClockJump {
-        /// Name of the case.
-        case: String,
-        /// Name of the group.
-        of: String,
-    },
+    ClockJump(OfGroup),
     /// Retransmission timeout with backoff in the samples of all flows of group `of`, in seconds.
     Rto {
         /// Name of the case.
@@ -288,6 +238,16 @@ pub enum Measure {
     },
 }
 
+/// What is measured of one group alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfGroup {
+    /// Name of the case.
+    pub case: String,
+    /// Name of the group.
+    pub of: String,
+}
+
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -305,23 +265,23 @@ impl Measure {
             | Measure::Goodput { case, .. }
             | Measure::Utilisation { case, .. }
             | Measure::Retransmitted { case }
-            | Measure::Retransmits { case, .. }
-            | Measure::Drops { case, .. }
-            | Measure::SendWindow { case, .. }
-            | Measure::WindowAbove { case, .. }
-            | Measure::SawtoothPeriod { case, .. }
-            | Measure::SawtoothPeak { case, .. }
-            | Measure::SawtoothTrough { case, .. }
-            | Measure::Rtt { case, .. }
+            | Measure::Retransmits(OfGroup { case, .. })
+            | Measure::Drops(OfGroup { case, .. })
+            | Measure::SendWindow(OfGroup { case, .. })
+            | Measure::WindowAbove(OfGroup { case, .. })
+            | Measure::SawtoothPeriod(OfGroup { case, .. })
+            | Measure::SawtoothPeak(OfGroup { case, .. })
+            | Measure::SawtoothTrough(OfGroup { case, .. })
+            | Measure::Rtt(OfGroup { case, .. })
             | Measure::PacketRtt { case, .. }
             | Measure::WindowError { case, .. }
             | Measure::Alpha { case, .. }
             | Measure::AlphaError { case, .. }
             | Measure::Fct { case, .. }
             | Measure::Unfinished { case, .. }
-            | Measure::Timeouts { case, .. }
+            | Measure::Timeouts(OfGroup { case, .. })
             | Measure::Events { case, .. }
-            | Measure::ClockJump { case, .. }
+            | Measure::ClockJump(OfGroup { case, .. })
             | Measure::Rto { case, .. }
             | Measure::Counter { case, .. }
             | Measure::AckGaps { case, .. }
@@ -393,23 +353,23 @@ impl Measure {
         match self {
             Measure::Share { of, to, .. } => vec![("of", of), ("to", to)],
             Measure::Goodput { of, .. }
-            | Measure::Retransmits { of, .. }
-            | Measure::Drops { of, .. }
-            | Measure::SendWindow { of, .. }
-            | Measure::WindowAbove { of, .. }
-            | Measure::SawtoothPeriod { of, .. }
-            | Measure::SawtoothPeak { of, .. }
-            | Measure::SawtoothTrough { of, .. }
-            | Measure::Rtt { of, .. }
+            | Measure::Retransmits(OfGroup { of, .. })
+            | Measure::Drops(OfGroup { of, .. })
+            | Measure::SendWindow(OfGroup { of, .. })
+            | Measure::WindowAbove(OfGroup { of, .. })
+            | Measure::SawtoothPeriod(OfGroup { of, .. })
+            | Measure::SawtoothPeak(OfGroup { of, .. })
+            | Measure::SawtoothTrough(OfGroup { of, .. })
+            | Measure::Rtt(OfGroup { of, .. })
             | Measure::PacketRtt { of, .. }
             | Measure::WindowError { of, .. }
             | Measure::Alpha { of, .. }
             | Measure::AlphaError { of, .. }
             | Measure::Fct { of, .. }
             | Measure::Unfinished { of, .. }
-            | Measure::Timeouts { of, .. }
+            | Measure::Timeouts(OfGroup { of, .. })
             | Measure::Events { of, .. }
-            | Measure::ClockJump { of, .. }
+            | Measure::ClockJump(OfGroup { of, .. })
             | Measure::Rto { of, .. }
             | Measure::AckGaps { of, .. } => vec![("of", of)],
             Measure::Jain { of, .. } => of.iter().map(|of| ("of", of.as_str())).collect(),

@@ -10,7 +10,7 @@ mod windows;
 
 use std::ops::Range;
 
-use crate::measure::Measure;
+use crate::measure::{Measure, OfGroup};
 use crate::measure_error::{MeasureError, Which};
 use crate::record::{FlowRecord, RunRecord};
 use crate::schema::Experiment;
@@ -84,15 +84,15 @@ impl<'a> Repetition<'a> {
             Measure::Goodput { case, of, during } => self.goodput(case, of, *during),
             Measure::Utilisation { case, during } => self.utilisation(case, *during),
             Measure::Retransmitted { case } => self.retransmitted(case),
-            Measure::Retransmits { case, of } => self.retransmits(case, of),
-            Measure::Drops { case, of } => self.drops(case, of),
-            Measure::SendWindow { case, of } => self.send_window(case, of),
-            Measure::WindowAbove { case, of } => self.window_above(case, of),
-            Measure::SawtoothPeriod { case, of } => self.sawtooth_period(case, of),
-            Measure::SawtoothPeak { case, of } => self.sawtooth_peak(case, of),
-            Measure::SawtoothTrough { case, of } => self.sawtooth_trough(case, of),
+            Measure::Retransmits(OfGroup { case, of }) => self.retransmits(case, of),
+            Measure::Drops(OfGroup { case, of }) => self.drops(case, of),
+            Measure::SendWindow(OfGroup { case, of }) => self.send_window(case, of),
+            Measure::WindowAbove(OfGroup { case, of }) => self.window_above(case, of),
+            Measure::SawtoothPeriod(OfGroup { case, of }) => self.sawtooth_period(case, of),
+            Measure::SawtoothPeak(OfGroup { case, of }) => self.sawtooth_peak(case, of),
+            Measure::SawtoothTrough(OfGroup { case, of }) => self.sawtooth_trough(case, of),
             Measure::WindowError { case, of, signed } => self.window_error(case, of, *signed),
-            Measure::Rtt { case, of } => self.rtt(case, of),
+            Measure::Rtt(OfGroup { case, of }) => self.rtt(case, of),
             Measure::PacketRtt {
                 case,
                 of,
@@ -108,9 +108,9 @@ impl<'a> Repetition<'a> {
                 slowdown,
             } => self.fct(case, of, *statistic, *sizes, *slowdown),
             Measure::Unfinished { case, of, sizes } => self.unfinished(case, of, *sizes),
-            Measure::Timeouts { case, of } => self.timeouts(case, of),
+            Measure::Timeouts(OfGroup { case, of }) => self.timeouts(case, of),
             Measure::Events { case, of, what } => self.events(case, of, *what),
-            Measure::ClockJump { case, of } => self.clock_jump(case, of),
+            Measure::ClockJump(OfGroup { case, of }) => self.clock_jump(case, of),
             Measure::Rto {
                 case,
                 of,
