@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use uc_client::Client;
+use uc_agent::Options;
+use uc_client::{AgentError, Client};
 
 /// Keep every port of this host as the policy wants it.
 ///
@@ -21,35 +22,64 @@ pub struct Agent {
         value_name = "FILE",
         default_value = "/etc/undercurrent/undercurrent.toml"
     )]
-    pub(super) config: PathBuf,
+    config: PathBuf,
     /// Attach and detach what the policy wants, then end
     ///
     /// Exit status 1: something that the policy wants is not in force.
     #[arg(long)]
-    pub(super) once: bool,
+    once: bool,
     /// Log filter that replaces the file's: a level, or a filter such as info,uc_agent=debug
     #[arg(long, value_name = "FILTER")]
-    pub(super) log: Option<String>,
+    log: Option<String>,
     /// Replace the programs of all ports even if they are this version's
     #[arg(long)]
-    pub(super) swap: bool,
+    swap: bool,
     /// Run the programs that `uc law build` made in this folder on all ports; the policy can then name
     /// its laws
     #[arg(long, value_name = "DIR")]
-    pub(super) laws: Option<PathBuf>,
+    laws: Option<PathBuf>,
     /// Run this part of the agent without capabilities, for the agent at the other end of standard
     /// input
     #[arg(long, hide = true)]
-    pub(super) confined: Option<Part>,
+    confined: Option<Part>,
 }
 
 /// A part of an agent that parses what others wrote.
 #[derive(Clone, Copy, ValueEnum)]
-pub(super) enum Part {
+enum Part {
     /// Names of guests
     Names,
     /// Requests of scrapers
     Metrics,
+}
+
+impl Agent {
+    /// Runs the agent until it is told to end. Returns false if its policy is invalid, or with `--once`
+    /// if something that the policy wants is not in force.
+    pub fn execute(self) -> Result<bool> {
+        if let Some(part) = self.confined {
+            uc_agent::confined(match part {
+                Part::Names => uc_agent::Part::Names,
+                Part::Metrics => uc_agent::Part::Metrics,
+            })?;
+            return Ok(true);
+        }
+        let options = Options {
+            config: self.config,
+            once: self.once,
+            log: self.log,
+            swap: self.swap,
+            laws: self.laws,
+        };
+        match uc_agent::run(&options) {
+            // The errors of a policy are an answer, on as many lines as there are errors.
+            Err(AgentError::Policy(error)) if !error.faults().is_empty() => {
+                errln!("{error}");
+                Ok(false)
+            }
+            done => Ok(done?),
+        }
+    }
 }
 
 /// Returns a client of this host's agent, if one runs.

@@ -108,7 +108,6 @@ impl Attach {
             errln!("uc: {loss}");
         }
         // otherwise the next agent would detach them
-        #[cfg(feature = "agent")]
         uc_agent::give_back(uc_client::Client::of_host().socket(), &ports)?;
         let follows = match law {
             Law::PASS => "all flows pass and are counted",

@@ -15,7 +15,6 @@ pub mod detach;
 pub mod dupack;
 pub mod explain;
 pub mod flows;
-pub mod full;
 pub mod given;
 pub mod guest;
 pub mod handover;
@@ -95,7 +94,7 @@ impl Arguments {
     /// One line when printed with `{:#}`.
     pub fn execute(self) -> anyhow::Result<bool> {
         match self.command {
-            Command::Agent(agent) => full::agent(agent),
+            Command::Agent(agent) => agent.execute(),
             Command::Demo(moved) => moved.execute("demo"),
             Command::Run(moved) => moved.execute("run"),
             Command::Merge(moved) => moved.execute("merge"),
@@ -104,7 +103,7 @@ impl Arguments {
             Command::Verify(moved) => moved.execute("verify"),
             Command::Packetdrill(moved) => moved.execute("packetdrill"),
             Command::Check(check) => check.execute(),
-            Command::Law(law) => full::law(law.build()),
+            Command::Law(law) => law.execute(),
             Command::Attach(attach) => attach.arguments.execute(&attach.options),
             Command::Detach(detach) => detach.execute(),
             Command::Handover(handover) => handover.execute(),
@@ -112,7 +111,7 @@ impl Arguments {
             Command::Status(status) => status.execute(),
             Command::Confirm(confirm) => confirm.execute(),
             Command::Explain(explain) => explain.execute(),
-            Command::Top(top) => full::top(top),
+            Command::Top(top) => top.execute(),
             Command::Guest(guest) => guest.execute(),
             Command::Couple(couple) => couple.execute(),
             Command::Split(split) => split.execute(),
