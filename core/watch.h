@@ -136,8 +136,8 @@ static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 }
 
 /* Returns the charge for a first window in bytes of the link: what flows of this path use of it; 0
- * if the flow was charged before. If the platform doesn't report arrivals, marks stand for the
- * other flows on the link. */
+ * if the flow was charged before. If neither the platform reports arrivals nor a granter paces, marks
+ * stand for the other flows on the link. */
 static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     const struct uc_watch_path *path,
@@ -154,7 +154,7 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	bytes = uc_watch_usual_bytes(path, flow->mss_bytes, bytes);
 	flow->charged_bytes = bytes;
 	bytes = uc_watch_frame_bytes(flow->mss_bytes, bytes);
-	if (bucket->period_ns)
+	if (bucket->period_ns || policy->granted)
 		return bytes;
 	return bytes + bytes * path->marked / (probes | !probes);
 }

@@ -4,12 +4,17 @@
  * sees the starts of all flows, so none can pace them alone. One of the hosts, the granter, has the
  * token bucket of the shared link (bucket.h) and gives every flow the time when it may start.
  *
- * A flow's sending host asks the granter with one small packet when the first packet of its guest
- * leaves (SYN, or SYN-ACK). The answer is a time to wait, counted from its arrival, so the hosts
- * need no common clock. Both packets travel while the handshake does, and take no time of their own
- * where the granter is no further away than the receiving host. What waits is the peer's answer to
- * the first packet, at the sending host, before the guest sees it: the guest sends no data before
- * that time. No packet is changed. The receiving hosts grant whole windows (`granted` in policy).
+ * A flow's host asks the granter with one small packet when the first packet of its guest leaves
+ * (SYN, or SYN-ACK). The answer is a time to wait, counted from its arrival, so the hosts need no
+ * common clock. No packet is changed. The receiving hosts grant whole windows (`granted` in
+ * policy). Which host asks depends on the platform:
+ *
+ *   simulator: the flow's sending host. Question and answer travel while the handshake does, and
+ *              take no time of their own where the granter is no further away than the receiving
+ *              host. What waits is the peer's answer to the first packet, before the guest sees
+ *              it: the guest sends no data before that time.
+ *   kernel:    the flow's receiving host, which is behind the shared link itself and so close to
+ *              the granter. What waits is the first packet.
  *
  * A question or an answer may be lost, and the granter may be gone. Then the flow starts a short
  * time after its handshake, and later flows wait for no answer until one arrives again: they start
@@ -17,16 +22,19 @@
  *
  * A flow asks for what flows of its host use of their first windows on average, headers included.
  * The mean must be exact: if flows were charged a few percent more than they use, a link that is
- * nearly full would count as overfull, and waits would grow without bound.
+ * nearly full would count as overfull, and waits would grow without bound. A receiving host, which
+ * charges whole segments, adds what earlier flows used beyond their charges.
  *
  * The granter does not see what arrives at the other hosts. So a burst of flow starts always gets
  * the part that it has of a full link.
  *
  * A platform calls, under one lock for each flow:
- *   sending: uc_watch_ask with the guest's first packet; _granted with the granter's answer;
- *            _grant_wait_ns with the peer's answer, _unanswered where that time passed without the
- *            granter's; _note_sent for each segment of the guest
- *   granter: uc_watch_grant_ns
+ *   sending:   uc_watch_ask with the guest's first packet; _granted with the granter's answer;
+ *              _grant_wait_ns with the peer's answer, _unanswered where that time passed without
+ *              the granter's; _note_sent for each segment of the guest
+ *   receiving: uc_watch_ask_for with each charge and correction (uc_watch_answer); _granted,
+ *              _grant_wait_ns with the guest's first packet, and _unanswered, as above
+ *   granter:   uc_watch_grant_ns
  */
 #ifndef UC_WATCH_GRANT_H
 #define UC_WATCH_GRANT_H
@@ -34,9 +42,11 @@
 #include "bucket.h"
 #include "flow.h"
 
-/* How long the peer's answer waits for the granter's. Both have travelled for a round trip by then.
- */
+/* How long a packet waits for the granter's answer. */
 #define UC_WATCH_ANSWER_US 1000U
+
+/* The most bytes of the link that a question is for: what a first window can take. */
+#define UC_WATCH_ASK_MAX_BYTES (2 * 65535)
 
 /* What a sending host knows of a granter. All zero: nothing, flows wait for its answers. */
 struct uc_watch_granter {
@@ -76,6 +86,27 @@ static __always_inline __u32 uc_watch_ask(struct uc_watch_grant *grant,
 	return granter->used_q8 ? uc_min(granter->used_q8 / 256, bytes) : bytes;
 }
 
+/*
+ * Returns for how many bytes of the link a receiving host asks that grants a first window of
+ * `grant_bytes`; 0: it grants none. `settle_bytes`: what a flow has used beyond its charge, negative
+ * for less. `owed_bytes`: the host's sum of these, as far as no question has included them.
+ */
+static __always_inline __u32 uc_watch_ask_for(__s32 *owed_bytes, __u32 grant_bytes,
+					      __s32 settle_bytes)
+{
+	__s32 bytes = *owed_bytes + settle_bytes + (__s32)grant_bytes, asked = 0;
+
+	if (grant_bytes)
+		asked = bytes > 0 ? uc_min(bytes, UC_WATCH_ASK_MAX_BYTES) : 1;
+	bytes -= asked;
+	if (bytes > UC_WATCH_ASK_MAX_BYTES)
+		bytes = UC_WATCH_ASK_MAX_BYTES;
+	if (bytes < -UC_WATCH_ASK_MAX_BYTES)
+		bytes = -UC_WATCH_ASK_MAX_BYTES;
+	*owed_bytes = bytes;
+	return asked;
+}
+
 /* Handles the granter's answer: the flow waits for `wait_ns`, at most policy's longest wait. */
 static __always_inline void uc_watch_granted(struct uc_watch_grant *grant,
 					     struct uc_watch_granter *granter,
@@ -91,8 +122,9 @@ static __always_inline void uc_watch_granted(struct uc_watch_grant *grant,
 	grant->due_ns = now_ns + (wait_ns < longest_ns ? wait_ns : longest_ns);
 }
 
-/* Returns how long (ns) the peer's answer to the guest's first packet waits. It is to be asked
- * again after that time, and when the granter's answer arrives meanwhile. */
+/* Returns how long (ns) a packet waits that has waited since `answered_ns`: the peer's answer to the
+ * guest's first packet, or at a receiving host that packet. To be called again after that time, and
+ * when the granter's answer arrives meanwhile. */
 static __always_inline __u64 uc_watch_grant_wait_ns(const struct uc_watch_grant *grant,
 						    const struct uc_watch_granter *granter,
 						    __u64 answered_ns, __u64 now_ns)
@@ -142,7 +174,7 @@ static __always_inline __u64 uc_watch_grant_ns(struct uc_watch_bucket *bucket,
 					       const struct uc_watch_policy *policy, __u32 bytes,
 					       __u64 now_ns)
 {
-	return uc_watch_turn_ns(bucket, policy, uc_min(bytes, 2 * 65535), 1, now_ns);
+	return uc_watch_turn_ns(bucket, policy, uc_min(bytes, UC_WATCH_ASK_MAX_BYTES), 1, now_ns);
 }
 
 #endif

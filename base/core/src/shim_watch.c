@@ -26,6 +26,7 @@ __u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watc
 			    __u32 grant_bytes, __u64 now_ns);
 __u32 uc_shim_watch_ask(struct uc_watch_grant *grant, const struct uc_watch_granter *granter,
 			const struct uc_watch_policy *policy, const struct uc_segment *segment);
+__u32 uc_shim_watch_ask_for(__s32 *owed_bytes, __u32 grant_bytes, __s32 settle_bytes);
 void uc_shim_watch_granted(struct uc_watch_grant *grant, struct uc_watch_granter *granter,
 			   const struct uc_watch_policy *policy, __u64 wait_ns, __u64 now_ns);
 __u64 uc_shim_watch_grant_wait_ns(const struct uc_watch_grant *grant,
@@ -116,6 +117,11 @@ __u32 uc_shim_watch_ask(struct uc_watch_grant *grant, const struct uc_watch_gran
 			const struct uc_watch_policy *policy, const struct uc_segment *segment)
 {
 	return uc_watch_ask(grant, granter, policy, segment);
+}
+
+__u32 uc_shim_watch_ask_for(__s32 *owed_bytes, __u32 grant_bytes, __s32 settle_bytes)
+{
+	return uc_watch_ask_for(owed_bytes, grant_bytes, settle_bytes);
 }
 
 void uc_shim_watch_granted(struct uc_watch_grant *grant, struct uc_watch_granter *granter,

@@ -12,9 +12,9 @@ pub type Path = sys::uc_watch_path;
 pub type Start = sys::uc_watch_flow;
 /// The bucket that paces first windows on a receiving host's link.
 pub type Bucket = sys::uc_watch_bucket;
-/// A flow's grant at the sending host; all zero: not asked for.
+/// A flow's grant at the host that asks for it; all zero: not asked for.
 pub type Grant = sys::uc_watch_grant;
-/// A sending host's state for the receiving host that grants pacing slots; all zero: none.
+/// An asking host's state for the host that grants pacing slots; all zero: none.
 pub type Granter = sys::uc_watch_granter;
 /// Edit and delay of a segment of the receiving guest.
 pub type Answer = sys::uc_watch_answer;
@@ -22,9 +22,9 @@ pub type Answer = sys::uc_watch_answer;
 /// Constants of the contract under their C names without the prefix.
 pub mod consts {
     pub use crate::sys::{
-        UC_WATCH_COUNTING as COUNTING, UC_WATCH_LEFT as LEFT, UC_WATCH_PROBES_MAX as PROBES_MAX,
-        UC_WATCH_ROUNDS as ROUNDS, UC_WATCH_SPAN_MAX_US as SPAN_MAX_US,
-        UC_WATCH_WAIT_MAX_US as WAIT_MAX_US,
+        UC_WATCH_ASK_MAX_BYTES as ASK_MAX_BYTES, UC_WATCH_COUNTING as COUNTING,
+        UC_WATCH_LEFT as LEFT, UC_WATCH_PROBES_MAX as PROBES_MAX, UC_WATCH_ROUNDS as ROUNDS,
+        UC_WATCH_SPAN_MAX_US as SPAN_MAX_US, UC_WATCH_WAIT_MAX_US as WAIT_MAX_US,
     };
 }
 
@@ -155,7 +155,23 @@ impl Bucket {
     }
 }
 
+/// Returns for how many bytes of the link a receiving host asks that grants a first window of
+/// `grant_bytes`; 0: it grants none. `settle_bytes`: what a flow has used beyond its charge.
+/// `owed_bytes`: the sum of these that no question has included.
+pub fn ask_for(owed_bytes: &mut i32, grant_bytes: u32, settle_bytes: i32) -> u32 {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_watch_ask_for(owed_bytes, grant_bytes, settle_bytes) }
+}
+
 impl Grant {
+    /// Creates the grant of a flow for which a receiving host asks ([`ask_for`]).
+    pub fn asked() -> Grant {
+        Grant {
+            asked: 1,
+            ..Grant::default()
+        }
+    }
+
     /// Handles the guest's first packet. Returns for how many bytes of the link to ask the granter;
     /// 0: the flow has asked before.
     pub fn ask(&mut self, granter: &Granter, policy: &StartPolicy, segment: &Segment) -> u32 {
@@ -175,8 +191,9 @@ impl Grant {
         unsafe { sys::uc_shim_watch_granted(self, granter, policy, wait_ns, now_ns) }
     }
 
-    /// Returns how long (ns) the peer's answer to the guest's first packet waits, which came at
-    /// `answered_ns`. To be asked again after that time, and when the granter's answer arrives.
+    /// Returns how long (ns) a packet waits that has waited since `answered_ns`: the peer's answer to
+    /// the guest's first packet, or at a receiving host that packet. To be called again after that
+    /// time, and when the granter's answer arrives.
     pub fn wait_ns(&self, granter: &Granter, answered_ns: u64, now_ns: u64) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_grant_wait_ns(self, granter, answered_ns, now_ns) }

@@ -2,7 +2,8 @@
 //! happens without an answer.
 
 use crate::watch::{FRAME, MSS};
-use uc_core::watch::{Bucket, Grant, Granter, StartPolicy};
+use uc_core::watch::consts::ASK_MAX_BYTES;
+use uc_core::watch::{Bucket, Grant, Granter, StartPolicy, ask_for};
 use uc_core::{Segment, consts};
 
 const NOW_NS: u64 = 10_000_000_000;
@@ -174,4 +175,51 @@ fn a_question_for_more_than_a_window_is_charged_a_window() {
     };
     assert_eq!(wait_ns(u32::MAX), wait_ns(2 * 65_535));
     assert!(wait_ns(65_535) < wait_ns(2 * 65_535));
+}
+
+#[test]
+fn a_receiving_host_asks_in_all_for_what_its_flows_use() {
+    let mut owed_bytes = 0;
+    let (mut asked, mut used) = (0, 0);
+    for number in 0..1_000 {
+        // Each flow is charged a window, and uses more or less of it.
+        let settle_bytes = [-9 * FRAME as i32, 3 * FRAME as i32][number % 2];
+        asked += ask_for(&mut owed_bytes, 10 * FRAME, 0);
+        assert_eq!(
+            ask_for(&mut owed_bytes, 0, settle_bytes),
+            0,
+            "no first window"
+        );
+        used += 10 * FRAME as i32 + settle_bytes;
+    }
+    assert_eq!(asked as i32 + owed_bytes, used);
+    assert!(owed_bytes.unsigned_abs() <= 10 * FRAME, "{owed_bytes}");
+}
+
+#[test]
+fn a_question_is_for_a_byte_at_least_and_a_first_window_at_most_and_debts_are_bounded() {
+    let most = ASK_MAX_BYTES as i32;
+    let mut owed_bytes = 0;
+    for _ in 0..3 {
+        ask_for(&mut owed_bytes, 0, -most);
+        assert_eq!(
+            owed_bytes, -most,
+            "a burst that used nothing frees no later one"
+        );
+    }
+    assert_eq!(ask_for(&mut owed_bytes, 10 * FRAME, 0), 1);
+    for _ in 0..3 {
+        ask_for(&mut owed_bytes, 0, most);
+    }
+    assert_eq!(owed_bytes, most);
+    assert_eq!(ask_for(&mut owed_bytes, 10 * FRAME, 0), ASK_MAX_BYTES);
+}
+
+#[test]
+fn a_receiving_host_waits_for_an_answer_a_millisecond_after_its_question() {
+    let (mut granter, mut grant) = (Granter::default(), Grant::asked());
+    assert_eq!(grant.wait_ns(&granter, NOW_NS, NOW_NS), PATIENCE_NS);
+    assert_eq!(grant.wait_ns(&granter, NOW_NS, NOW_NS + PATIENCE_NS), 0);
+    grant.granted(&mut granter, &policy(), 3 * PATIENCE_NS, NOW_NS);
+    assert_eq!(grant.wait_ns(&granter, NOW_NS, NOW_NS), 3 * PATIENCE_NS);
 }
