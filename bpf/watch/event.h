@@ -9,6 +9,7 @@
 /* X(name, label, what it means) */
 #define UC_WATCH_EVENTS(X)                                                                         \
 	X(HELD, "held", "handshakes that waited for probes or their turn")                         \
+	X(ASKED, "asked", "first windows for which the granter was asked")                         \
 	X(INJECTED, "injected", "probes and handshakes sent by the holder")                        \
 	X(NOT_A_PEER, "not-a-peer", "handshakes with hosts that aren't known to run us: passed")   \
 	X(NOBODY, "nobody", "handshakes while no holder was alive: passed")                        \

@@ -19,11 +19,13 @@
 
 #include "maps.h"
 
-/* How long a handshake waits, and for how many probes. */
+/* How long a handshake waits, for how many probes, and for how many bytes to ask the granter. */
 struct uc_hold {
 	__u64 wait_ns;
 	__u32 span_ns;
 	__u32 probes;
+	__u32 ask_bytes;
+	__u32 pad;
 };
 
 /* Decides whether to probe the flow's path now. Returns UC_WATCH_HELD, with `hold` filled in, or
@@ -79,6 +81,7 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	copy->span_ns = hold->span_ns;
 	copy->random = bpf_get_prandom_u32();
 	copy->probes = hold->probes;
+	copy->ask_bytes = hold->ask_bytes;
 	if (bpf_map_update_elem(&held, key, copy, BPF_NOEXIST))
 		return UC_WATCH_NO_ROOM;
 	if (bpf_ringbuf_output(&notices, (void *)key, sizeof(*key), 0)) {

@@ -26,12 +26,15 @@ struct uc_watch_port {
 	__u8 pad[6];
 };
 
-/* A port's token bucket of handshakes, and the bucket that paces its guest's flow starts. */
+/* A port's token bucket of handshakes, the bucket that paces its guest's flow starts, and what its
+ * flows have yet to be charged for at a granter. */
 struct uc_watch_allowance {
 	struct bpf_spin_lock lock;
 	__u32 tokens;
 	__u64 refilled_ns;
 	struct uc_watch_bucket bucket;
+	__s32 owed_bytes; /* uc_watch_ask_for */
+	__u8 pad[4];
 };
 
 /* Settings of user space for both programs; all zero until it runs. */
@@ -46,7 +49,8 @@ struct uc_watch_control {
 	/* skb->mark of frames that user space sends out of a port to enter it instead, as if the
 	 * guest had sent them. A random number, so that no other mark equals it; 0: none. */
 	__u32 mark;
-	__u32 pad;
+	__u8 granted; /* 1: a granter answers, which is asked for each first window */
+	__u8 pad[3];
 };
 
 /* The longest frame that is held: Ethernet, IPv4 with options or IPv6, TCP with options. */
@@ -64,7 +68,7 @@ struct uc_held {
 	__u8 pad;
 	__u16 frame_bytes;
 	__u8 frame[UC_HELD_FRAME_BYTES];
-	__u8 pad_end[4];
+	__u32 ask_bytes; /* bytes of the link to ask the granter for; 0: it is not asked */
 };
 
 /* A prefix of hosts that run watch programs, too; probes are sent to no others. */

@@ -96,13 +96,15 @@ static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 	return steady;
 }
 
-/* Handles a segment of the guest: gets the window that the core wants, and how long the packet
- * waits. Returns 0 if the flow isn't watched. */
+/* Handles a segment of the guest: gets the window that the core wants, how long the packet waits,
+ * and in `grant_bytes` for how much of the link to ask the granter, if one answers (`granted`).
+ * Returns 0 if the flow isn't watched. */
 static __always_inline int uc_start_from_guest(const struct uc_key *key,
-					       const struct uc_watch_port *port,
+					       const struct uc_watch_port *port, __u8 granted,
 					       const struct uc_segment *segment, __u64 now_ns,
 					       struct uc_watch_answer *answer, __u64 *wait_ns)
 {
+	struct uc_watch_policy policy = port->policy;
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
 	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &key->ifindex);
 	__u32 random = bpf_get_prandom_u32(), tag = uc_tag_of(key);
@@ -123,8 +125,9 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 	bpf_spin_unlock(&allowance->lock);
 	if (!uc_lock_start(slot, tag))
 		return 0;
-	*answer = uc_watch_from_guest(&slot->flow, &port->policy, &path, &bucket, segment, now_ns,
-				      random);
+	policy.granted = granted;
+	*answer =
+		uc_watch_from_guest(&slot->flow, &policy, &path, &bucket, segment, now_ns, random);
 	slot->seen_ns = now_ns;
 	slot->closed |= !!(segment->flags & (UC_FIN | UC_RST));
 	bpf_spin_unlock(&slot->lock);
@@ -141,8 +144,13 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 		uc_watch_settle(&allowance->bucket, &port->policy, answer->settle_bytes);
 		*wait_ns = uc_watch_wait_ns(&allowance->bucket, &port->policy, answer->grant_bytes,
 					    now_ns);
+		if (granted)
+			answer->grant_bytes = uc_watch_ask_for(
+				&allowance->owed_bytes, answer->grant_bytes, answer->settle_bytes);
 		bpf_spin_unlock(&allowance->lock);
 	}
+	if (!granted)
+		answer->grant_bytes = 0;
 	return 1;
 }
 

@@ -26,16 +26,15 @@ static __always_inline __u8 uc_is_syn_ack(const struct uc_segment *segment)
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK);
 }
 
-/* Decides whether a SYN or SYN-ACK of the guest waits, for probes or to be paced (`wait_ns`).
- * Returns the verdict. */
+/* Decides whether a SYN or SYN-ACK of the guest waits: for probes, to be paced (`hold->wait_ns`), or
+ * for the granter's answer (`hold->ask_bytes`). Returns the verdict. */
 static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc_key *key,
 					  const struct uc_watch_port *port,
 					  const struct uc_watch_control *say, __u8 probes,
-					  __u64 wait_ns, __u64 now_ns)
+					  struct uc_hold *hold, __u64 now_ns)
 {
-	struct uc_hold hold = {.wait_ns = wait_ns};
 	enum uc_watch_event event = UC_WATCH_HELD;
-	__u8 waits = wait_ns > 0;
+	__u8 waits = hold->wait_ns || hold->ask_bytes;
 
 	if (bpf_map_lookup_elem(&held, key)) {
 		event = UC_WATCH_REPEATED;
@@ -46,12 +45,14 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 	} else if (probes && !uc_is_allowed(port, key->ifindex, now_ns)) {
 		event = UC_WATCH_OVER_RATE;
 	} else if (probes) {
-		event = uc_hold_probes(key, port, now_ns, &hold);
+		event = uc_hold_probes(key, port, now_ns, hold);
 		waits |= event == UC_WATCH_HELD;
 	}
 	if (waits)
-		event = uc_hold(skb, key, &hold, now_ns);
+		event = uc_hold(skb, key, hold, now_ns);
 	uc_count_event(event);
+	if (event == UC_WATCH_HELD && hold->ask_bytes)
+		uc_count_event(UC_WATCH_ASKED);
 	if (event == UC_WATCH_HELD)
 		return TC_ACT_SHOT;
 	if (probes)
@@ -59,36 +60,38 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 	return TC_ACT_UNSPEC;
 }
 
-/* Writes the window that the core wants. Returns how long (ns) the packet waits. */
-static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struct uc_frame *frame,
-					      const struct uc_key *key,
-					      const struct uc_watch_port *port,
-					      const struct uc_segment *segment, __u64 now_ns)
+/* Writes the window that the core wants. Sets how long the packet waits, and for how many bytes to
+ * ask the granter; `granted`: one answers. */
+static __always_inline void uc_watch_windows(struct __sk_buff *skb, const struct uc_frame *frame,
+					     const struct uc_key *key,
+					     const struct uc_watch_port *port, __u8 granted,
+					     const struct uc_segment *segment, __u64 now_ns,
+					     struct uc_hold *hold)
 {
 	struct uc_watch_answer answer = {};
 	struct uc_edit edit = uc_edit_none(segment);
-	__u64 wait_ns = 0;
 
-	if (!uc_start_from_guest(key, port, segment, now_ns, &answer, &wait_ns))
-		return 0;
+	if (!uc_start_from_guest(key, port, granted, segment, now_ns, &answer, &hold->wait_ns))
+		return;
+	hold->ask_bytes = answer.grant_bytes;
 	if (answer.window != segment->window) {
 		edit.window = answer.window;
 		uc_count_event(uc_write(skb, frame, segment, &edit) ? UC_WATCH_EDIT_FAILED
 								    : UC_WATCH_WINDOW);
 	}
-	return wait_ns;
 }
 
 SEC("tcx/ingress")
 int uc_watch_from_guest_port(struct __sk_buff *skb)
 {
 	struct uc_watch_control *say = uc_say();
-	__u64 now_ns = bpf_ktime_get_ns(), wait_ns;
+	__u64 now_ns = bpf_ktime_get_ns();
 	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_segment segment = {};
 	struct uc_frame frame = {};
+	struct uc_hold hold = {};
 	struct uc_watch_port *port = bpf_map_lookup_elem(&watched, &key.ifindex);
-	__u8 injected, syn, syn_ack, probes;
+	__u8 injected, syn, syn_ack, probes, granted;
 
 	if (!say)
 		return TC_ACT_UNSPEC;
@@ -129,11 +132,12 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	    uc_is_allowed(port, key.ifindex, now_ns) &&
 	    uc_start_syn(&key, &segment, now_ns) == UC_WATCH_TABLE_FULL)
 		uc_count_event(UC_WATCH_TABLE_FULL);
-	wait_ns = uc_watch_windows(skb, &frame, &key, port, &segment, now_ns);
+	granted = say->granted && now_ns < say->alive_until_ns;
+	uc_watch_windows(skb, &frame, &key, port, granted, &segment, now_ns, &hold);
 	probes = (syn && port->sends & UC_DATA_FROM_CLIENT) ||
 		 (syn_ack && port->sends & UC_DATA_FROM_SERVER);
-	if (probes || wait_ns)
-		return uc_watch_opens(skb, &key, port, say, probes, wait_ns, now_ns);
+	if (probes || hold.wait_ns || hold.ask_bytes)
+		return uc_watch_opens(skb, &key, port, say, probes, &hold, now_ns);
 	return TC_ACT_UNSPEC;
 }
 

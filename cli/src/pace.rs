@@ -20,22 +20,30 @@ pub enum Pace {
     None,
 }
 
+/// Reads a rate at which first windows can be given.
+///
+/// # Errors
+/// No rate, or one at which no flow would start.
+pub fn rate(text: &str) -> Result<BitsPerSec, String> {
+    let row = StartPolicy::row(start_keys::PACE).ok_or("no row of it")?;
+    let slowest = Watch::slowest_pace();
+    match Value::parse(row, text)? {
+        Value::Rate(rate) if rate >= slowest => Ok(rate),
+        _ => Err(format!("is below {slowest}; give that or more")),
+    }
+}
+
 impl FromStr for Pace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pace, String> {
         match text {
-            "auto" => return Ok(Pace::Auto),
-            "none" => return Ok(Pace::None),
-            _ => {}
-        }
-        let row = StartPolicy::row(start_keys::PACE).ok_or("no row of it")?;
-        let slowest = Watch::slowest_pace();
-        match Value::parse(row, text)? {
-            Value::Rate(rate) if rate >= slowest => Ok(Pace::Rate(rate)),
-            _ => Err(format!(
-                "is below {slowest}; give that or more, auto or none"
-            )),
+            "auto" => Ok(Pace::Auto),
+            "none" => Ok(Pace::None),
+            _ => match rate(text) {
+                Ok(rate) => Ok(Pace::Rate(rate)),
+                Err(error) => Err(format!("{error}, auto or none")),
+            },
         }
     }
 }

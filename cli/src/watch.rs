@@ -2,7 +2,9 @@
 
 mod tasks;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
@@ -11,13 +13,16 @@ use uc_core::rule::Prefix;
 use uc_core::watch::StartPolicy;
 use uc_law::{Chosen, Kind, Table, Value, start_keys, watch_policy};
 use uc_port::AttachVia;
+use uc_program::cancel_on_signal;
 use uc_watch::{
-    Data, Duties, Events, Injector, Keeper, Next, ProbeKey, ProbeKeys, Programs, Settings, Watched,
+    Asker, Data, Duties, Events, GranterHost, Injector, Keeper, Next, ProbeKey, ProbeKeys,
+    Programs, Settings, Watched,
 };
+use uc_words::BitsPerSec;
 
 use self::tasks::Tasks;
 use super::options::{chosen, long, option};
-use super::pace::Pace;
+use super::pace::{self, Pace};
 
 /// Have flows start as fast as the network can take them: HWatch.
 ///
@@ -28,13 +33,14 @@ use super::pace::Pace;
 #[derive(Args)]
 pub struct Watch {
     /// Interfaces of this host: the host's sides of guests' interfaces
-    #[arg(required_unless_present_any = ["make_key", "settings_on_stdin"], value_name = "PORT")]
+    #[arg(required_unless_present_any = ["make_key", "settings_on_stdin", "grant"],
+          value_name = "PORT")]
     ports: Vec<String>,
     /// Prefix of guests on other hosts that run `uc watch` too, such as 10.0.0.0/8; probes go only
     /// to these addresses
     #[arg(
         long = "peer",
-        required_unless_present = "make_key",
+        required_unless_present_any = ["make_key", "grant"],
         value_name = "PREFIX"
     )]
     peers: Vec<Prefix>,
@@ -58,6 +64,16 @@ pub struct Watch {
         help_heading = "The start"
     )]
     turns: Pace,
+    /// Address and UDP port of the granter, such as 10.0.0.5:6654: the process that grants first windows
+    /// on a link that several hosts share. Without its answer within 1 ms a flow starts as without
+    /// this option
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    granter: Option<SocketAddr>,
+    /// Be the granter: answer at the address --granter, granting first windows at the rate of the shared
+    /// link, such as 10Gbit. Only --key-file, --burst and --wait matter beside; no port is watched
+    #[arg(long, value_name = "RATE", requires = "granter", value_parser = pace::rate,
+          conflicts_with_all = ["ports", "peers", "data", "turns", "per_second", "at_once", "via"])]
+    grant: Option<BitsPerSec>,
     /// Maximum number of handshakes of one port per second that are watched; further ones pass
     /// unwatched
     #[arg(long, value_name = "N", default_value_t = Settings::default().per_second,
@@ -72,7 +88,7 @@ pub struct Watch {
     via: crate::ports::Via,
     /// Read the ports and their settings as JSON from a line of standard input, and again from each further
     /// line, until its end. The agent starts the command with this option
-    #[arg(long, hide = true, conflicts_with_all = ["ports", "data", "turns", "per_second", "at_once"])]
+    #[arg(long, hide = true, conflicts_with_all = ["ports", "data", "turns", "granter", "per_second", "at_once"])]
     settings_on_stdin: bool,
     /// At the end, print the counts as one JSON object
     #[arg(long)]
@@ -168,12 +184,18 @@ impl Watch {
         let Some(key_file) = &self.key_file else {
             bail!("give --key-file; make one: uc watch --make-key FILE");
         };
-        let programs = Programs::load(ProbeKeys::read(key_file)?)?;
+        let keys = ProbeKeys::read(key_file)?;
+        if let (Some(rate), Some(address)) = (self.grant, self.granter) {
+            return self.grant(rate, address, keys, settings.policy);
+        }
+        let asker = |granter| Asker::new(granter, keys, settings.policy);
+        let asker = self.granter.map(asker).transpose()?;
+        let programs = Programs::load(keys)?;
         for peer in &self.peers {
             programs.add_peer(*peer)?;
         }
         let injector = Injector::new(&programs)?;
-        let keeper = Keeper::new(&programs, &injector)?;
+        let keeper = Keeper::new(&programs, &injector)?.asking(asker.as_ref());
         if self.settings_on_stdin {
             let mut tasks = Tasks::start(&programs)?;
             keeper.run(&mut tasks)?;
@@ -185,6 +207,35 @@ impl Watch {
         if watched.0.is_empty() {
             bail!("no port is left to watch; start `uc watch` again when they are there");
         }
+        Ok(true)
+    }
+
+    /// Grants first windows at the rate of a shared link until a signal comes.
+    fn grant(
+        &self,
+        rate: BitsPerSec,
+        address: SocketAddr,
+        keys: ProbeKeys,
+        mut policy: StartPolicy,
+    ) -> Result<bool> {
+        policy.pace_bytes_per_s = rate.0 / 8;
+        let granter = GranterHost::new(address, keys, policy)?;
+        let stop = cancel_on_signal()?;
+        outln!("{address}: grants first windows at {rate}");
+        let seen = granter.run(|| stop.load(Ordering::Relaxed));
+        if self.json {
+            outln!("{}", serde_json::to_string(&seen)?);
+            return Ok(true);
+        }
+        outln!("{:>10}  first windows granted", seen.granted);
+        outln!(
+            "{:>10}  of these, flows that were told to wait",
+            seen.waited
+        );
+        outln!(
+            "{:>10}  questions from nobody with the key: not answered",
+            seen.refused
+        );
         Ok(true)
     }
 

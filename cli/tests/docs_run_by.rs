@@ -278,6 +278,11 @@ pub const RUN_BY: &[(&str, &str, &str)] = &[
         "fn drawn_rows_made_again_are_those_of_the_record",
     ),
     (
+        "uc watch --grant",
+        "cli/tests/live_watch_granter.rs",
+        "fn live_receivers_behind_one_link_lose_less_where_a_granter_paces_both",
+    ),
+    (
         "uc watch",
         "cli/tests/live_watch_pace.rs",
         "fn live_watch_says_once_for_each_port_that_no_rate_is_known_and_goes_on",

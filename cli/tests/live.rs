@@ -34,6 +34,7 @@ mod live_strict;
 mod live_truth;
 mod live_tune;
 mod live_watch;
+mod live_watch_granter_gone;
 mod live_watch_http;
 mod live_watch_killed;
 mod live_watch_pace;

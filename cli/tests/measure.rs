@@ -16,5 +16,6 @@ mod live_reopen;
 mod live_share;
 mod live_split_figures;
 mod live_watch_faster;
+mod live_watch_granter;
 mod live_watch_late;
 mod live_wire;

@@ -72,7 +72,42 @@ fn numbers_out_of_range_are_refused_by_name() {
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {outcome:?}");
         assert!(outcome.stderr.contains(part), "{arguments:?}: {outcome:?}");
     }
+    for (arguments, part) in [
+        (&["--granter", "host"][..], "--granter"),
+        (&["--granter", "10.0.0.5"], "--granter"),
+        (&["--grant", "auto"], "--grant <RATE>"),
+        (&["--grant", "99kbit"], "below 100kbit"),
+        (&["--grant", "10Gbit", "--granter", "10.0.0.5:6654"], "PORT"),
+    ] {
+        let mut command = watch(&["tap0", "--peer", "10.0.0.0/8", "--key-file", "/key"]);
+        command.args(arguments);
+        let outcome = outcome(command);
+        assert_eq!(outcome.status, Some(2), "{arguments:?}: {outcome:?}");
+        assert!(outcome.stderr.contains(part), "{arguments:?}: {outcome:?}");
+    }
     let nothing = outcome(watch(&[]));
     assert_eq!(nothing.status, Some(2));
     assert!(nothing.stderr.contains("--key-file"), "{nothing:?}");
+}
+
+#[test]
+fn a_granter_is_refused_without_a_rate_an_address_of_its_own_or_a_free_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    let key = key.to_str().unwrap();
+    success(watch(&["--make-key", key]));
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (rate, address, part) in [
+        ("10Gbit", "192.0.2.1:6654", "an address of this host"),
+        ("10Gbit", "0.0.0.0:6654", "no single host"),
+        ("10Gbit", "127.0.0.1:0", "no single host"),
+        ("10Gbit", &taken, "a free UDP port"),
+    ] {
+        let command = watch(&["--grant", rate, "--granter", address, "--key-file", key]);
+        refusal(command, &[part]);
+    }
+    let alone = outcome(watch(&["--grant", "10Gbit", "--key-file", key]));
+    assert_eq!(alone.status, Some(2));
+    assert!(alone.stderr.contains("--granter"), "{alone:?}");
 }

@@ -1,7 +1,9 @@
 //! `uc watch` on the ports of a lab.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::rc::Rc;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,13 +13,79 @@ use uc_lab::netns::Namespace;
 use super::bench::wait_until;
 
 /// Prefixes of every lab's guests.
-const PEERS: [&str; 4] = ["--peer", "10.77.0.0/24", "--peer", "fd77::/64"];
+pub const PEERS: [&str; 4] = ["--peer", "10.77.0.0/24", "--peer", "fd77::/64"];
 
 /// A keeper and its holder, in the hosts' namespace.
 pub struct Watcher {
     keeper: Child,
     stdout: BufReader<ChildStdout>,
-    _folder: tempfile::TempDir,
+    _key: Key,
+}
+
+/// A key file, which is removed with its last owner.
+#[derive(Clone)]
+pub struct Key(Rc<tempfile::TempDir>);
+
+impl Key {
+    /// Makes a new key.
+    pub fn make() -> Self {
+        let key = Self(Rc::new(tempfile::tempdir().unwrap()));
+        let mut make = Command::new(env!("CARGO_BIN_EXE_uc"));
+        make.args(["watch", "--make-key"]).arg(key.path());
+        assert!(make.stdout(Stdio::null()).status().unwrap().success());
+        key
+    }
+
+    /// Returns the file's path.
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("key")
+    }
+}
+
+/// A process that grants first windows, in the hosts' namespace.
+pub struct GranterProcess {
+    process: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl GranterProcess {
+    /// Starts `uc watch --grant`; returns when it listens.
+    pub fn start(key: &Key, hosts: &Namespace, address: &str, rate: &str) -> Self {
+        let mut command = hosts.command(env!("CARGO_BIN_EXE_uc"));
+        command.args(["watch", "--grant", rate, "--granter", address]);
+        command.args(["--json", "--key-file"]).arg(key.path());
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        assert!(line.starts_with(&format!("{address}: grants")), "{line}");
+        Self { process, stdout }
+    }
+
+    /// Returns its process id.
+    pub fn id(&self) -> Pid {
+        Pid::from_raw(self.process.id() as i32)
+    }
+
+    /// Asks it to end. Returns how many first windows it has granted, and how many had to wait.
+    pub fn finish(mut self) -> (u64, u64) {
+        kill(self.id(), Signal::SIGINT).unwrap();
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).unwrap();
+        assert!(self.process.wait().unwrap().success(), "{text}");
+        let seen: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(seen["refused"], 0, "{text}");
+        let count = |name: &str| seen[name].as_u64().unwrap();
+        (count("granted"), count("waited"))
+    }
+}
+
+impl Drop for GranterProcess {
+    fn drop(&mut self) {
+        // Leaves no process if a test failed meanwhile; otherwise it has ended.
+        let _ended_already = self.process.kill();
+        let _ended_already = self.process.wait();
+    }
 }
 
 impl Watcher {
@@ -33,18 +101,14 @@ impl Watcher {
         peers: &[&str],
         arguments: &[&str],
     ) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let key = folder.path().join("key");
-        let uc = env!("CARGO_BIN_EXE_uc");
-        let mut make = Command::new(uc);
-        let made = make
-            .args(["watch", "--make-key"])
-            .arg(&key)
-            .stdout(Stdio::null());
-        assert!(made.status().unwrap().success());
-        let mut command = hosts.command(uc);
-        command.arg("watch").args(ports).args(peers).args(arguments);
-        command.args(["--json", "--key-file"]).arg(&key);
+        Self::start_with(&Key::make(), hosts, ports, &[peers, arguments].concat())
+    }
+
+    /// Starts `uc watch` with a key that other processes have, too; `arguments` name the peers.
+    pub fn start_with(key: &Key, hosts: &Namespace, ports: &[&str], arguments: &[&str]) -> Self {
+        let mut command = hosts.command(env!("CARGO_BIN_EXE_uc"));
+        command.arg("watch").args(ports).args(arguments);
+        command.args(["--json", "--key-file"]).arg(key.path());
         let mut keeper = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(keeper.stdout.take().unwrap());
         for port in ports {
@@ -55,7 +119,7 @@ impl Watcher {
         let watcher = Self {
             keeper,
             stdout,
-            _folder: folder,
+            _key: key.clone(),
         };
         wait_until("a holder", || watcher.holder().is_some());
         // The holder's first beat comes within a millisecond of its start.

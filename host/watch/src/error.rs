@@ -1,5 +1,6 @@
 //! Errors of the watch, and their remedies.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use uc_port::{KernelError, PortError};
@@ -62,6 +63,18 @@ pub enum WatchError {
     AlreadyWatched {
         /// The port's name, or its index if the interface is gone.
         name: String,
+    },
+    /// No socket for questions to a granter, or for its answers.
+    #[error("{purpose} at {address} failed ({source}); give --granter {remedy}")]
+    Granter {
+        /// What failed.
+        purpose: &'static str,
+        /// The granter's address and UDP port.
+        address: SocketAddr,
+        /// The kernel's error.
+        source: std::io::Error,
+        /// What address to give.
+        remedy: &'static str,
     },
     /// Any other error of the kernel.
     #[error(transparent)]

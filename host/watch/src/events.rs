@@ -16,6 +16,8 @@ pub struct Event(u32);
 impl Event {
     /// A handshake waits in user space.
     pub const HELD: Event = Event(c::UC_WATCH_HELD);
+    /// A handshake waits for a granter's answer.
+    pub const ASKED: Event = Event(c::UC_WATCH_ASKED);
     /// User space sent a probe, or a handshake that had waited.
     pub const INJECTED: Event = Event(c::UC_WATCH_INJECTED);
     /// The other host isn't known to run watch programs.

@@ -7,8 +7,10 @@
 //! killed in between, leaves once: a server answers the copy of a SYN with another SYN-ACK.
 
 use std::cell::RefCell;
+use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
@@ -16,6 +18,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
 
+use crate::asking::{Asker, Asking};
 use crate::clock::{clock_ns, now_ns};
 use crate::error::WatchError;
 use crate::frame::{complete_checksum, frame_of, handshake};
@@ -42,12 +45,24 @@ pub type Stop<'a> = dyn Fn() -> bool + 'a;
 pub struct Holder<'a> {
     programs: &'a Programs,
     injector: &'a Injector,
+    asker: Option<&'a Asker>,
 }
 
 impl<'a> Holder<'a> {
     /// Creates a holder for these programs, whose frames leave by `injector`.
     pub fn new(programs: &'a Programs, injector: &'a Injector) -> Self {
-        Self { programs, injector }
+        Self {
+            programs,
+            injector,
+            asker: None,
+        }
+    }
+
+    /// Makes the holder ask a granter for first windows, if there is one.
+    #[must_use]
+    pub fn asking(mut self, asker: Option<&'a Asker>) -> Self {
+        self.asker = asker;
+        self
     }
 
     /// Runs until `stop` returns true. Then nothing more is held, and every waiting handshake has
@@ -62,23 +77,34 @@ impl<'a> Holder<'a> {
         let ready = unsafe { BorrowedFd::borrow_raw(notices.epoll_fd()) };
         sharpen_timers();
         let mut schedule = Schedule::default();
+        let mut asking = Asking::new(self.asker, now_ns());
         // Handshakes that an earlier holder left.
         heard.borrow_mut().extend(self.programs.maps.held.keys());
         let mut beat_at_ns = 0;
         while !stop() {
             let now_ns = now_ns();
-            if now_ns >= beat_at_ns {
+            let granted = asking.is_answered();
+            let changes = self.programs.granted.swap(granted, Ordering::Relaxed) != granted;
+            if changes || now_ns >= beat_at_ns {
                 self.programs.be_alive(ALIVE_NS)?;
                 beat_at_ns = now_ns + BEAT_NS;
             }
             for key in heard.borrow_mut().drain(..) {
                 if let Some(held) = self.programs.held(&key) {
-                    schedule.plan(&key, &held);
+                    let due_ns = schedule.plan(&key, &held);
+                    if !asking.ask(&key, &held, due_ns) {
+                        schedule.release(due_ns, key);
+                    }
                 }
+            }
+            for (at_ns, key) in asking.settled(self::now_ns()) {
+                schedule.release(at_ns, key);
             }
             self.work(&mut schedule);
             let next_ns = schedule.next_ns().unwrap_or(u64::MAX).min(beat_at_ns);
-            wait(ready, next_ns.saturating_sub(self::now_ns()));
+            let now_ns = self::now_ns();
+            let next_ns = next_ns.min(asking.next_ns(now_ns));
+            wait(ready, self.asker, next_ns.saturating_sub(now_ns));
             notices
                 .consume()
                 .map_err(|error| WatchError::libbpf("hear of handshakes", &error))?;
@@ -175,17 +201,21 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// Waits until the programs report something, or the time is over.
-fn wait(ready: BorrowedFd<'_>, most_ns: u64) {
-    let mut poll = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
+/// Waits until the programs report something, a granter answers, or the time is over.
+fn wait(ready: BorrowedFd<'_>, asker: Option<&Asker>, most_ns: u64) {
+    let answers = asker.map(AsFd::as_fd);
+    let mut poll: Vec<PollFd<'_>> = iter::once(ready)
+        .chain(answers)
+        .map(|socket| PollFd::new(socket, PollFlags::POLLIN))
+        .collect();
     let most = TimeSpec::from_duration(Duration::from_nanos(most_ns.min(BEAT_NS)));
     // A signal interrupts the wait: the caller checks everything anyway.
     let _woken = ppoll(&mut poll, Some(most), None);
 }
 
 /// Reduces the kernel's timer slack, normally 50 µs, and requests real-time scheduling: probes are
-/// the more useful the more exact their times are. Without the permission, nothing changes.
-fn sharpen_timers() {
+/// the more useful the more exact their times are, and a granter's answer has a time limit. Without the permission, nothing changes.
+pub(crate) fn sharpen_timers() {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: numbers, and a pointer that lives through the call; both are of the calling thread.
     unsafe {

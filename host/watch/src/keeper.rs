@@ -18,6 +18,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 
+use crate::asking::Asker;
 use crate::clock::now_ns;
 use crate::error::WatchError;
 use crate::holder::Holder;
@@ -61,6 +62,7 @@ pub trait Duties {
 pub struct Keeper<'a> {
     programs: &'a Programs,
     injector: &'a Injector,
+    asker: Option<&'a Asker>,
     signals: SignalFd,
 }
 
@@ -86,8 +88,16 @@ impl<'a> Keeper<'a> {
         Ok(Self {
             programs,
             injector,
+            asker: None,
             signals,
         })
+    }
+
+    /// Makes the holders ask a granter for first windows, if there is one.
+    #[must_use]
+    pub fn asking(mut self, asker: Option<&'a Asker>) -> Self {
+        self.asker = asker;
+        self
     }
 
     /// Keeps a holder running until a signal or `duties` ask for the end. The calling process must have no
@@ -96,7 +106,7 @@ impl<'a> Keeper<'a> {
     /// # Errors
     /// The kernel's refusal.
     pub fn run(&self, duties: &mut dyn Duties) -> Result<u32, WatchError> {
-        let holder = Holder::new(self.programs, self.injector);
+        let holder = Holder::new(self.programs, self.injector).asking(self.asker);
         let mut holders = 0;
         let mut second_at_ns = 0;
         loop {

@@ -8,16 +8,21 @@
 //! - [`Holder`]: sends probes, then the handshakes that waited for them. [`Keeper`]: two processes,
 //!   either of which may be killed without loss.
 //! - [`Setup`], [`Status`]: what an agent tells the process, and what it answers.
+//! - [`Asker`], [`GranterHost`]: first windows on a link that several hosts share, which one of them
+//!   grants.
 //! - [`Events`]: counters of handshakes and probes.
 
+mod asking;
 mod clock;
 mod error;
 mod events;
 mod frame;
+mod granter;
 mod holder;
 mod inject;
 mod keeper;
 mod key;
+mod message;
 mod names;
 mod probe;
 mod programs;
@@ -26,8 +31,10 @@ mod settings;
 mod setup;
 mod sweep;
 
+pub use asking::Asker;
 pub use error::WatchError;
 pub use events::{Event, Events};
+pub use granter::{Granted, GranterHost};
 pub use holder::{Holder, Stop};
 pub use inject::Injector;
 pub use keeper::{Duties, Keeper, Next};

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::time::ClockId;
@@ -47,6 +48,8 @@ pub struct Programs {
     /// Mark (`skb->mark`) of frames that user space sends; never 0.
     pub(crate) mark: u32,
     pub(crate) keys: ProbeKeys,
+    /// Whether a granter answers: then each first window waits for its answer.
+    pub(crate) granted: AtomicBool,
 }
 
 /// A port with both programs attached. Dropping it detaches them.
@@ -90,6 +93,7 @@ impl Programs {
             },
             mark: draw_mark()?,
             keys: keys.into(),
+            granted: AtomicBool::new(false),
         };
         programs.be_alive(0)?;
         Ok(programs)
@@ -189,7 +193,8 @@ impl Programs {
             key: self.keys.own.0,
             also: self.keys.also.map_or_else(Default::default, |key| key.0),
             mark: self.mark,
-            pad: 0,
+            granted: self.granted.load(Ordering::Relaxed).into(),
+            pad: [0; 3],
         };
         self.maps
             .control

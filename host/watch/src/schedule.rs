@@ -36,8 +36,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Adds all tasks of one handshake.
-    pub fn plan(&mut self, key: &Key, held: &uc_held) {
+    /// Adds the probes of one handshake. Returns when the handshake is due without a granter.
+    pub fn plan(&mut self, key: &Key, held: &uc_held) -> u64 {
         let probes = u32::from(held.probes);
         for index in 0..probes {
             let after_ns = offset_ns(held.span_ns, probes, index, held.random);
@@ -48,12 +48,12 @@ impl Schedule {
             self.add(held.held_ns + u64::from(after_ns), task);
         }
         let span_ns = if probes > 0 { held.span_ns } else { 0 };
-        let waits_ns = held.wait_ns.max(span_ns.into());
-        let task = Task::Release {
-            attempts: 0,
-            key: key.clone(),
-        };
-        self.add(held.held_ns + waits_ns, task);
+        held.held_ns + held.wait_ns.max(span_ns.into())
+    }
+
+    /// Adds the release of the handshake that waits under this key.
+    pub fn release(&mut self, at_ns: u64, key: Key) {
+        self.add(at_ns, Task::Release { attempts: 0, key });
     }
 
     /// Adds a task.
@@ -89,13 +89,14 @@ mod tests {
             pad: 0,
             frame_bytes: 0,
             frame: [0; 144],
-            pad_end: [0; 4],
+            ask_bytes: 0,
         }
     }
 
     fn times(held: &uc_held) -> Vec<(u64, Task)> {
         let mut schedule = Schedule::default();
-        schedule.plan(&vec![1], held);
+        let at_ns = schedule.plan(&vec![1], held);
+        schedule.release(at_ns, vec![1]);
         let mut seen = Vec::new();
         while let Some(at_ns) = schedule.next_ns() {
             seen.push((at_ns, schedule.due(at_ns).unwrap()));
@@ -137,7 +138,8 @@ mod tests {
     #[test]
     fn nothing_is_due_before_its_time() {
         let mut schedule = Schedule::default();
-        schedule.plan(&vec![1], &held(0, 0, 10));
+        let at_ns = schedule.plan(&vec![1], &held(0, 0, 10));
+        schedule.release(at_ns, vec![1]);
         assert_eq!(schedule.due(1_000_009), None);
         assert!(schedule.due(1_000_010).is_some());
         assert_eq!(schedule.next_ns(), None);

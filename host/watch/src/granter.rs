@@ -1,0 +1,179 @@
+//! The granter: a process that grants the first windows of flows behind a link that several hosts
+//! share. The decision is `core/watch/grant.h`'s, as in the simulator.
+//!
+//! It stores the link's token bucket, and nothing for any flow or host.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use nix::time::ClockId;
+use uc_core::watch::{Bucket, StartPolicy};
+
+use crate::clock::{clock_ns, now_ns};
+use crate::error::WatchError;
+use crate::holder::sharpen_timers;
+use crate::key::ProbeKeys;
+use crate::message::{Kind, MESSAGE_BYTES, Message};
+
+/// Interval at which the granter looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Maximum number of datagrams that are read in a [`PERIOD_NS`]: a flood takes a part of one processor.
+const READ_MAX: u32 = 256;
+const PERIOD_NS: u64 = 1_000_000;
+
+/// Counters of a granter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Granted {
+    /// First windows that were granted.
+    pub granted: u64,
+    /// Granted windows whose flows were told to wait.
+    pub waited: u64,
+    /// Datagrams that no host with the key has sent within two seconds: not answered.
+    pub refused: u64,
+}
+
+/// Grants the first windows on a shared link, with the link's token bucket.
+#[derive(Debug)]
+pub struct GranterHost {
+    socket: UdpSocket,
+    keys: ProbeKeys,
+    policy: StartPolicy,
+    bucket: Bucket,
+    counts: Granted,
+}
+
+impl GranterHost {
+    /// Creates a granter at an address of this host, at the policy's rate.
+    ///
+    /// # Errors
+    /// [`WatchError::Granter`] if the address is no host's, or the port is taken.
+    pub fn new(
+        address: SocketAddr,
+        keys: ProbeKeys,
+        policy: StartPolicy,
+    ) -> Result<Self, WatchError> {
+        let made = bound(address).and_then(|socket| {
+            socket.set_read_timeout(Some(LOOK_EVERY))?;
+            Ok(socket)
+        });
+        let socket = made.map_err(|source| WatchError::Granter {
+            purpose: "listening for questions",
+            address,
+            source,
+            remedy: "an address of this host and a free UDP port, such as 10.0.0.5:6654",
+        })?;
+        Ok(Self {
+            socket,
+            keys,
+            policy,
+            bucket: Bucket::default(),
+            counts: Granted::default(),
+        })
+    }
+
+    /// Answers questions until `stop` returns true. Returns how many.
+    pub fn run(mut self, stop: impl Fn() -> bool) -> Granted {
+        sharpen_timers();
+        let (mut period_ns, mut read) = (0, 0);
+        // One byte more than a message, so that a longer datagram is none.
+        let mut bytes = [0; MESSAGE_BYTES + 1];
+        while !stop() {
+            // A timeout, or the network's report that an earlier answer did not arrive.
+            let Ok((length, from)) = self.socket.recv_from(&mut bytes) else {
+                continue;
+            };
+            if let Some(answer) = self.answer(&bytes[..length]) {
+                let _lost = self.socket.send_to(&answer, from);
+            }
+            if now_ns() - period_ns >= PERIOD_NS {
+                (period_ns, read) = (now_ns(), 0);
+            }
+            read += 1;
+            if read == READ_MAX {
+                thread::sleep(Duration::from_nanos(PERIOD_NS));
+            }
+        }
+        self.counts
+    }
+
+    fn answer(&mut self, bytes: &[u8]) -> Option<[u8; MESSAGE_BYTES]> {
+        let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
+        let Some(question) = Message::decode(bytes, Kind::Question, wall_ns, &self.keys) else {
+            self.counts.refused += 1;
+            return None;
+        };
+        let asked_bytes = question.value;
+        let wait_ns = self.bucket.grant_ns(&self.policy, asked_bytes, now_ns());
+        // A question for nothing only asks whether there is a granter.
+        self.counts.granted += u64::from(asked_bytes > 0);
+        self.counts.waited += u64::from(wait_ns > 0);
+        let answer = Message {
+            value: u32::try_from(wait_ns).unwrap_or(u32::MAX),
+            ..question
+        };
+        Some(answer.encode(Kind::Answer, wall_ns, &self.keys.own))
+    }
+}
+
+/// Opens the granter's socket; an address that means several would let guests ask, too.
+fn bound(address: SocketAddr) -> io::Result<UdpSocket> {
+    if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
+        return Err(io::Error::other("it names no single host and port"));
+    }
+    UdpSocket::bind(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::ProbeKey;
+
+    const BYTES: u32 = 15_140;
+
+    /// Returns a granter at 100 Mb/s, which grants three such windows at once.
+    fn granter() -> GranterHost {
+        // A free port, which is free again.
+        let free = UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let policy = StartPolicy {
+            pace_bytes_per_s: 12_500_000,
+            ..StartPolicy::usual()
+        };
+        GranterHost::new(free, ProbeKey::from_bytes([7; 16]).into(), policy).unwrap()
+    }
+
+    fn question(key: u8) -> [u8; MESSAGE_BYTES] {
+        let question = Message {
+            value: BYTES,
+            id: 5,
+        };
+        let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
+        question.encode(Kind::Question, wall_ns, &ProbeKey::from_bytes([key; 16]))
+    }
+
+    #[test]
+    fn forged_questions_get_no_answer_and_charge_nothing() {
+        let mut granter = granter();
+        let answers = |granter: &mut GranterHost, key| {
+            let answers = (0..40).map(|_| granter.answer(&question(key)));
+            answers.flatten().count()
+        };
+        assert_eq!(answers(&mut granter, 8), 0);
+        assert_eq!(granter.answer(&question(7)[1..]), None);
+        let refused = Granted {
+            refused: 41,
+            ..Granted::default()
+        };
+        assert_eq!(
+            (granter.counts, granter.bucket),
+            (refused, Bucket::default())
+        );
+        assert_eq!(answers(&mut granter, 7), 40);
+        assert_eq!((granter.counts.granted, granter.counts.refused), (40, 41));
+        assert!(granter.counts.waited >= 30, "{:?}", granter.counts);
+    }
+}
