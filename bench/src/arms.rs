@@ -85,7 +85,8 @@ pub fn default_jobs(arm: Arm, points: &[Point]) -> usize {
     match arm {
         Arm::Sim => std::thread::available_parallelism().map_or(1, NonZero::get),
         Arm::Live => {
-            let rates = points.iter().map(|point| point.experiment.network.rate.0);
+            let rate = |of: &Experiment| of.network.rate.0 / u64::from(of.slower);
+            let rates = points.iter().map(|point| rate(&point.experiment));
             let rate = rates.max().unwrap_or(1).max(1);
             (LIVE_RATE.0 / rate).clamp(1, LIVE_JOBS) as usize
         }

@@ -91,7 +91,7 @@ impl Kept {
             set,
             arm,
             seed: SEED,
-            setup: experiment.setup_hash(),
+            setup: experiment.setup_hash(arm),
         };
         Ok(Self {
             id: id.to_owned(),

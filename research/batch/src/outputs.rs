@@ -50,7 +50,7 @@ impl Source {
                 set: overrides.map(str::to_owned).collect(),
                 arm: self.arm,
                 seed: report.meta.seed,
-                setup: experiment.setup_hash(),
+                setup: experiment.setup_hash(self.arm),
             },
             sittings: vec![sitting],
         }

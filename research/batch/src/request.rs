@@ -78,7 +78,7 @@ impl Request {
     /// # Errors
     /// As [`Request::experiment`].
     pub fn setup_hash(&self) -> Result<String> {
-        Ok(self.changed()?.setup_hash())
+        Ok(self.changed()?.setup_hash(self.arm))
     }
 
     fn changed(&self) -> Result<Experiment> {

@@ -52,7 +52,7 @@ impl Experiment {
     /// Returns the part of an empty round trip that lateness adds to it in the mean; 0 where the file has
     /// no propagation delay.
     pub fn part_of_round_trip(&self, lateness: Lateness) -> f64 {
-        let trip_ns = self.network.round_trip().0;
+        let trip_ns = self.network.round_trip().0 * u64::from(self.slower);
         if trip_ns == 0 {
             return 0.0;
         }

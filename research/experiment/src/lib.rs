@@ -7,6 +7,7 @@
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
 //! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],
 //!   [`application`], [`sweep`], [`arm`], [`named_files`]: the file; laws, parameters and starts are `uc_law`'s.
+//! - `slower`: a file of fast links on real kernels.
 //! - [`layout`]: the file's network in `uc_net`, for every backend.
 //! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
 //! - [`record`], [`histogram`], [`law_event`]: the results of one run.
@@ -54,6 +55,7 @@ pub mod schema;
 mod selection;
 pub mod series;
 mod setup_hash;
+mod slower;
 pub mod stack;
 pub mod statistic;
 pub mod sweep;

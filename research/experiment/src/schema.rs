@@ -70,6 +70,10 @@ pub struct Experiment {
         skip_serializing_if = "is_default_late_max"
     )]
     pub late_max: f64,
+    /// Factor by which all times are longer and all rates lower on real kernels in namespaces, so that a
+    /// machine carries them: [`Experiment::slowed`]. Default 1.
+    #[serde(default = "default_slower", skip_serializing_if = "is_default_slower")]
+    pub slower: u32,
     /// Network of all cases: `[network]`.
     pub network: Network,
     /// TCP settings by name: `[stack.NAME]`; `server` is the receivers'.
@@ -103,6 +107,14 @@ fn default_late_max() -> f64 {
 
 fn is_default_late_max(part: &f64) -> bool {
     *part == LATE_MAX
+}
+
+fn default_slower() -> u32 {
+    1
+}
+
+fn is_default_slower(factor: &u32) -> bool {
+    *factor == 1
 }
 
 impl Experiment {

@@ -4,6 +4,7 @@
 use toml::{Table, Value};
 use uc_words::fnv::fnv1a;
 
+use crate::arm::Arm;
 use crate::schema::Experiment;
 
 /// Keys of a file that change no run: they describe it, judge it, or say how often to repeat it, and
@@ -20,13 +21,21 @@ const WITHOUT_EFFECT: [&str; 8] = [
 ];
 
 impl Experiment {
-    /// Returns a hash of the keys that decide the runs, as they are written, with the overrides.
+    /// Returns a hash of the keys that decide the runs on `arm`, as they are written, with the overrides.
     /// Comments, titles, expectations and numbers of repetitions do not count, nor do defaults: a
     /// key that the schema gets later changes no hash.
-    pub fn setup_hash(&self) -> String {
+    pub fn setup_hash(&self, arm: Arm) -> String {
         let mut file: Table = self.origin.text().parse().unwrap_or_default();
         for key in WITHOUT_EFFECT {
             file.remove(key);
+        }
+        if arm != Arm::Live {
+            file.remove("slower");
+            let sweeps = file.get_mut("sweep").and_then(Value::as_array_mut);
+            for sweep in sweeps.into_iter().flatten() {
+                let set = sweep.get_mut("set").and_then(Value::as_table_mut);
+                set.and_then(|set| set.remove("slower"));
+            }
         }
         let cases = file.get_mut("case").and_then(Value::as_array_mut);
         for case in cases.into_iter().flatten().filter_map(Value::as_table_mut) {

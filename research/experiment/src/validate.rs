@@ -34,6 +34,9 @@ use sweep::check_sweeps;
 /// Maximum number of repetitions; further ones tell no more, and the records of all stay in memory.
 const REPEAT_MAX: u32 = 100_000;
 
+/// Maximum of `slower`: at a thousandth of 10 Gb/s a second of the file takes a quarter of an hour.
+const SLOWER_MAX: u32 = 1_000;
+
 impl Experiment {
     /// Checks that the experiment can be run and judged.
     ///
@@ -140,6 +143,11 @@ fn check_times(experiment: &Experiment) -> Check {
     ensure(most <= REPEAT_MAX, "repeat_max", || {
         format!("is {most}; give at most {REPEAT_MAX}")
     })?;
+    ensure(
+        (1..=SLOWER_MAX).contains(&experiment.slower),
+        "slower",
+        || format!("is {}; give 1 to {SLOWER_MAX}", experiment.slower),
+    )?;
     let late_max = experiment.late_max;
     ensure(late_max > 0.0 && late_max.is_finite(), "late_max", || {
         format!("{late_max} is no part of a round trip; give a number above 0, for example 0.2")

@@ -22,6 +22,7 @@ mod senseless_files;
 mod senseless_laws;
 mod senseless_simulations;
 mod senseless_sweeps;
+mod slower;
 mod starts;
 mod statistics;
 mod tracking;

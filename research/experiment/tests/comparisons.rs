@@ -256,7 +256,7 @@ fn results_have_ratios_goodputs_and_queueing_delays_but_no_empty_measures() {
         set: Vec::new(),
         arm: Arm::Sim,
         seed: 1,
-        setup: experiment.setup_hash(),
+        setup: experiment.setup_hash(Arm::Sim),
     };
     let sitting = Sitting::of(Circumstances::default(), &points, &values);
     let record = KeptRecord {

@@ -51,7 +51,7 @@ fn kept(sittings: Vec<Sitting>) -> KeptRecord {
         set: vec!["repeat=2".into()],
         arm: Arm::Live,
         seed: 1,
-        setup: experiment().0.setup_hash(),
+        setup: experiment().0.setup_hash(Arm::Sim),
     };
     KeptRecord { head, sittings }
 }
@@ -124,7 +124,7 @@ fn sittings_add_up_and_the_missing_runs_are_known() {
 fn only_what_decides_the_runs_changes_the_hash() {
     let hash = |text: &str| {
         let experiment = Experiment::from_str("t.toml", text).expect("reads");
-        experiment.setup_hash()
+        experiment.setup_hash(Arm::Sim)
     };
     let plain = hash(SWEPT);
     for (from, to) in [
@@ -145,7 +145,7 @@ fn only_what_decides_the_runs_changes_the_hash() {
     }
     let mut changed = Experiment::from_str("t.toml", SWEPT).expect("reads");
     changed.apply_set("network.rate=1Gbit").expect("applies");
-    assert_ne!(changed.setup_hash(), plain);
+    assert_ne!(changed.setup_hash(Arm::Sim), plain);
 }
 
 #[test]

@@ -75,6 +75,6 @@ fn expectations_of_a_late_run_are_undecided_with_the_reason_and_ask_for_no_more_
 
 #[test]
 fn limit_of_lateness_makes_no_other_setup_and_no_record_stale() {
-    let hash = |keys| experiment(keys).setup_hash();
+    let hash = |keys| experiment(keys).setup_hash(Arm::Live);
     assert_eq!(hash("late_max = 0.1"), hash(""));
 }

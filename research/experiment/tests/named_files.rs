@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::SWEPT;
-use uc_experiment::{Application, Bytes, Error, Experiment, Sizes};
+use uc_experiment::{Application, Arm, Bytes, Error, Experiment, Sizes};
 
 const PLAIN: &str = "sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]]";
 
@@ -113,8 +113,8 @@ fn other_content_of_a_named_file_is_another_setup_and_a_sweep_may_name_files() {
         Experiment::load(path).unwrap()
     };
     let (first, again, other) = (load("0 0\n9 1\n"), load("0 0\n9 1\n"), load("0 0\n8 1\n"));
-    assert_eq!(first.setup_hash(), again.setup_hash());
-    assert_ne!(first.setup_hash(), other.setup_hash());
+    assert_eq!(first.setup_hash(Arm::Sim), again.setup_hash(Arm::Sim));
+    assert_ne!(first.setup_hash(Arm::Sim), other.setup_hash(Arm::Sim));
 
     let path = written("sweep", PLAIN, "0 0\n9 1\n");
     let text = std::fs::read_to_string(&path).unwrap();

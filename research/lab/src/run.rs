@@ -98,6 +98,8 @@ pub fn run_case_in(
     cancel: &AtomicBool,
 ) -> Result<RunRecord, LabError> {
     experiment.suits(platform.ends().arm())?;
+    let experiment = &experiment.slowed()?;
+    let case = experiment.case(&case.name).unwrap_or(case);
     need::check()?;
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;
@@ -154,6 +156,7 @@ pub fn run_case_in(
             .position(|group| group.name == flow.group)
     };
     record.flows.sort_by_key(place);
+    record.quicken(experiment.slower);
     Ok(record)
 }
 

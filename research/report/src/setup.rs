@@ -135,6 +135,7 @@ fn times(experiment: &Experiment) -> String {
         settle,
         tail,
         sample,
+        slower,
         ..
     } = experiment;
     let unmeasured = match (settle.0, tail.0) {
@@ -143,7 +144,16 @@ fn times(experiment: &Experiment) -> String {
         (0, _) => format!("of which the last {tail} are not measured"),
         _ => format!("of which the first {settle} and the last {tail} are not measured"),
     };
-    format!("{duration} a run, {unmeasured}; the state of every flow is read every {sample}.")
+    let slower = match slower {
+        1 => String::new(),
+        _ => format!(
+            " On real kernels all times are {slower} times longer, and rates {slower} times lower; \
+             results are in the file's."
+        ),
+    };
+    format!(
+        "{duration} a run, {unmeasured}; the state of every flow is read every {sample}.{slower}"
+    )
 }
 
 /// Describes one host's TCP.

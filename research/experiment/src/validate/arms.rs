@@ -81,6 +81,9 @@ fn check_arm(experiment: &Experiment, arm: Arm) -> Result<(), Only> {
 fn check_vm(experiment: &Experiment) -> Result<(), Only> {
     check_real(experiment)?;
     check_mtu(experiment)?;
+    if experiment.slower > 1 {
+        return Err(only("slower", "slower", &SIM_LIVE));
+    }
     let topology = experiment.network.topology;
     if topology != Topology::Star {
         let what = format!("a {}", topology.name());
