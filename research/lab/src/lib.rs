@@ -23,6 +23,7 @@ pub mod clock;
 pub mod congestion;
 pub mod drill;
 pub mod emulation;
+pub mod epochs;
 pub mod error;
 pub mod event;
 pub mod flow;

@@ -1,6 +1,6 @@
 //! Messages: a guest opens one connection at its flow's start, as in the simulator, and sends a
 //! message at once and after each interval, or each when the one before it has arrived. A transfer
-//! is one message, after which the guest closes its side.
+//! is one message, after which the guest closes its side; in epochs each has a flow of its own.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -41,7 +41,12 @@ impl Messages {
                 every: *every,
                 count: None,
             }),
-            Application::Transfer { size } => Some(Self {
+            Application::Transfer { size }
+            | Application::Epochs {
+                size,
+                request: None,
+                ..
+            } => Some(Self {
                 sizes: Sizes::Fixed(*size),
                 every: None,
                 count: Some(1),

@@ -2,6 +2,7 @@
 
 use uc_experiment::{Guests, Nanos};
 
+use crate::epochs::Epochs;
 use crate::messages::Messages;
 use crate::pages::Pages;
 
@@ -12,7 +13,7 @@ pub struct Part {
     pub group: String,
     /// Number in the group of the first flow, from 0.
     pub first: u32,
-    /// Number of flows.
+    /// Number of flows, each on one connection.
     pub flows: u32,
     /// Time at which the flows connect.
     pub start: Nanos,
@@ -25,6 +26,9 @@ pub struct Part {
     /// Messages or the transfer that each flow carries; `None`: blocks on request, or as much as TCP
     /// takes.
     pub messages: Option<Messages>,
+    /// Times at which its flows begin, if they are transfers in epochs: those of a flow of the file are
+    /// adjacent.
+    pub epochs: Option<Epochs>,
 }
 
 impl Part {
@@ -32,17 +36,18 @@ impl Part {
     pub(crate) fn of(group: &Guests, index: u32) -> Self {
         Self {
             group: group.name.clone(),
-            first: index * group.flows,
-            flows: if Pages::of(group).is_some() {
-                0 // its connections are its clients'
-            } else {
-                group.flows
+            first: index * group.flows * Epochs::of(group).map_or(1, |epochs| epochs.rounds),
+            flows: match Epochs::of(group) {
+                Some(_) if Pages::of(group).is_some() => 0, // its connections are its clients'
+                Some(epochs) => group.flows * epochs.rounds,
+                None => group.flows,
             },
             start: group.start,
             start_spread: group.start_spread,
             stop: group.stop,
             priority: group.group().map_or(1, |coupling| coupling.priority),
             messages: Messages::of(group),
+            epochs: Epochs::of(group),
         }
     }
 

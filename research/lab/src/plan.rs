@@ -58,7 +58,7 @@ impl Plan {
             for index in 0..group.count {
                 let part = Part::of(group, index);
                 if let Some(guest) = same_guest(case, &mut guests, group)? {
-                    guest.flows += group.flows;
+                    guest.flows += part.flows;
                     guest.parts.push(part);
                     continue;
                 }
@@ -84,7 +84,7 @@ impl Plan {
                     hypervisor: group.hypervisor.clone(),
                     hold: group.hold,
                     dupack: group.dupack,
-                    flows: group.flows,
+                    flows: group.flows.max(part.flows),
                     parts: vec![part],
                     coupling: group.group().cloned(),
                     is_coupled_by_port: group.is_coupled_by_port(),
@@ -302,6 +302,21 @@ mod tests {
             error.contains("different stacks, laws, hosts or places"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn transfers_in_epochs_are_flows_of_their_own_at_their_times() {
+        let guests = "[[case.guests]]\nname = \"a\"\ncount = 2\nstack = \"reno\"\n\
+             start = \"100ms\"\n\
+             application = { epochs = { size = \"10kB\", rounds = 3, every = \"50ms\" } }\n";
+        let plan = plan(guests, "ipv4").unwrap();
+        assert_eq!(plan.flow_count(), 6);
+        let parts = plan.guests.iter().flat_map(|guest| &guest.parts);
+        let parts: Vec<_> = parts.map(|part| (part.first, part.flows)).collect();
+        assert_eq!(parts, [(0, 3), (3, 3)]);
+        let waits = crate::traffic::waits(&plan, 1).into_iter();
+        let waits: Vec<_> = waits.map(|wait| wait.as_millis()).collect();
+        assert_eq!(waits, [100, 150, 200, 100, 150, 200]);
     }
 
     #[test]

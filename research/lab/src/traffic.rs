@@ -330,12 +330,24 @@ fn asking(plan: &Plan, rounds: &Arc<Rounds>) -> Vec<Asking> {
 }
 
 /// Draws the start time of each flow, in the record's order: at random within 100 ms after its
-/// group's `start`, or within `start_spread` where that is longer.
+/// group's `start`, or within `start_spread` where that is longer; of transfers in epochs, their times.
 pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
     let mut random = Stream::new(seed, "traffic/start");
-    let parts = plan.guests.iter().flat_map(|guest| &guest.parts);
+    let mut epochs_random = Stream::new(seed, "traffic/epochs");
+    let parts: Vec<_> = plan.guests.iter().flat_map(|guest| &guest.parts).collect();
+    let mut epochs_times: BTreeMap<&str, std::vec::IntoIter<Nanos>> = BTreeMap::new();
     let mut waits = Vec::with_capacity(plan.flow_count());
-    for part in parts {
+    for part in &parts {
+        if let Some(epochs) = &part.epochs {
+            let times = epochs_times.entry(&part.group).or_insert_with(|| {
+                let of_group = parts.iter().filter(|other| other.group == part.group);
+                let transfers: u32 = of_group.map(|part| part.flows).sum();
+                let flows = (transfers / epochs.rounds) as usize;
+                epochs.draw(&mut epochs_random, flows).concat().into_iter()
+            });
+            waits.extend(times.take(part.flows as usize).map(duration));
+            continue;
+        }
         let spread_us = STAGGER_US.max(part.start_spread.0 / 1000);
         waits.extend(
             (0..part.flows)

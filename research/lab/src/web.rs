@@ -46,13 +46,13 @@ impl Clients {
             stop: Arc::new(AtomicBool::new(false)),
             threads: Vec::new(),
         };
-        let mut begins = Begins::new(seed);
+        let mut random = Stream::new(seed, "web/begins");
         for (group, pages) in groups(plan) {
             let of_group = plan.guests.iter().filter(|guest| guest.group == group);
             let flows: Vec<&Guest> = of_group
                 .flat_map(|guest| (0..guest.flows).map(move |_| guest))
                 .collect();
-            let times = begins.draw(&pages, flows.len());
+            let times = pages.epochs.draw(&mut random, flows.len());
             for (index, (guest, times)) in flows.into_iter().zip(times).enumerate() {
                 let receiver = plan.server_of(guest);
                 let stack = &receiver.stack.congestion_control;
@@ -123,41 +123,6 @@ fn groups(plan: &Plan) -> Vec<(String, Pages)> {
         }
     }
     groups
-}
-
-/// A generator of the request times of each flow's pages.
-struct Begins {
-    random: Stream,
-}
-
-impl Begins {
-    fn new(seed: u64) -> Self {
-        Self {
-            random: Stream::new(seed, "web/begins"),
-        }
-    }
-
-    /// Draws the times of each flow: in every epoch one after the other, in random order.
-    fn draw(&mut self, pages: &Pages, flows: usize) -> Vec<Vec<Nanos>> {
-        let mut times = vec![Vec::new(); flows];
-        for round in 0..pages.rounds {
-            let mut order: Vec<usize> = (0..flows).collect();
-            for at in (1..flows).rev() {
-                order.swap(at, self.random.below(at as u64 + 1) as usize);
-            }
-            let mut at_ns = pages.start.0 + u64::from(round) * pages.every.0;
-            for flow in order {
-                times[flow].push(Nanos(at_ns));
-                at_ns += self.exponential_ns(pages.gap.0);
-            }
-        }
-        times
-    }
-
-    fn exponential_ns(&mut self, mean_ns: u64) -> u64 {
-        let uniform = (f64::from(self.random.bits32()) + 1.0) / (f64::from(u32::MAX) + 2.0);
-        (-uniform.ln() * mean_ns as f64) as u64
-    }
 }
 
 /// A client of one flow.
@@ -302,27 +267,5 @@ mod tests {
         assert!(!is_page(&good[..good.len() - 1], b"abc"));
         assert!(!is_page(b"HTTP/1.1 404 Not Found\r\n\r\nabc", b"abc"));
         assert!(!is_page(b"", b""));
-    }
-
-    #[test]
-    fn every_flow_requests_once_in_every_epoch() {
-        let pages = Pages {
-            bytes: 1,
-            request_bytes: 1,
-            rounds: 3,
-            start: Nanos(1_000),
-            every: Nanos(1_000_000),
-            gap: Nanos(100),
-        };
-        let times = Begins::new(1).draw(&pages, 20);
-        for of_flow in &times {
-            let epochs: Vec<u64> = of_flow
-                .iter()
-                .map(|at| (at.0 - 1_000) / 1_000_000)
-                .collect();
-            assert_eq!(epochs, [0, 1, 2]);
-        }
-        assert_eq!(times, Begins::new(1).draw(&pages, 20), "the seed decides");
-        assert_ne!(times, Begins::new(2).draw(&pages, 20));
     }
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{experiment, live, run};
-use uc_experiment::{Completion, FlowRecord, RunRecord};
+use uc_experiment::{Completion, Experiment, FlowRecord, RunRecord};
 use uc_live::in_peace;
 
 const MS_NS: u64 = 1_000_000;
@@ -163,5 +163,53 @@ fn live_lone_segments_that_are_lost_wait_for_timers_that_are_counted() {
         );
         let dropped = record.links["switch->receiver"].dropped_packets;
         assert!(dropped >= u64::from(slow), "{dropped} packets dropped");
+    });
+}
+
+#[test]
+fn live_transfers_in_epochs_in_slow_motion_have_the_files_times() {
+    if !live() {
+        return;
+    }
+    // On real kernels: 100 Mb/s, links of 5 ms, 2 s, and an epoch each 600 ms.
+    let text = r#"name = "lab/slow"
+title = "slow"
+slower = 20
+duration = "100ms"
+sample = "1ms"
+[network]
+rate = "2Gbit"
+delay = "250us"
+queue = { kind = "droptail", limit = "1MB" }
+[stack.reno]
+congestion_control = "reno"
+[[case]]
+name = "only"
+[[case.guests]]
+name = "g"
+stack = "reno"
+count = 2
+start = "5ms"
+application = { epochs = { size = "10kB", rounds = 3, every = "30ms" } }
+"#;
+    in_peace(|| {
+        let record = run(&Experiment::from_str("slow", text).unwrap(), 1);
+        assert_eq!(record.flows.len(), 6);
+        for flow in &record.flows {
+            let [transfer] = flow.completions[..] else {
+                panic!("{:?}", flow.completions);
+            };
+            let begin_ns = (5 + 30 * u64::from(flow.index % 3)) * MS_NS;
+            let begins = begin_ns..begin_ns + MS_NS;
+            assert!(begins.contains(&transfer.started_ns), "{transfer:?}");
+            // A handshake, and a window of ten segments: three times a way of 500 us, and 50 us at the link.
+            let time_ns = took_ns(&transfer).unwrap();
+            assert!((1_500_000..2_500_000).contains(&time_ns), "{transfer:?}");
+            let last = flow.samples.last().unwrap();
+            assert!((100 * MS_NS..101 * MS_NS).contains(&last.at_ns), "{last:?}");
+            assert!((1_000..1_500).contains(&last.srtt_us), "{last:?}");
+        }
+        let last_ms = record.queue.last().unwrap().at_ns / MS_NS;
+        assert!((98..=100).contains(&last_ms), "{last_ms} ms");
     });
 }

@@ -251,11 +251,11 @@ fn is_web(guests: &Guests) -> bool {
 
 /// Returns whether guests with real kernels have the group's application.
 fn is_real(guests: &Guests) -> bool {
-    let is_sent = matches!(
+    let is_from_namespaces = matches!(
         guests.application,
-        Application::Messages { .. } | Application::Transfer { .. }
+        Application::Messages { .. } | Application::Transfer { .. } | Application::Epochs { .. }
     );
-    is_from_machines(guests) || is_sent || is_web(guests)
+    is_from_machines(guests) || is_from_namespaces
 }
 
 /// Returns whether machines have the group's application.
