@@ -131,8 +131,8 @@ static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 	uc_watch_learn_use(path, flow->mss_bytes, bytes);
 	if (!(flow->bits & UC_WATCH_TURN))
 		return 0;
-	return (__s32)(uc_watch_frame_bytes(flow->mss_bytes, bytes) -
-		       uc_watch_frame_bytes(flow->mss_bytes, flow->charged_bytes));
+	/* the other end's SYN may have lowered the MSS since the charge */
+	return (__s32)(uc_watch_frame_bytes(flow->mss_bytes, bytes) - flow->charged_bytes);
 }
 
 /* Returns the charge for a first window in bytes of the link: what flows of this path use of it; 0
@@ -152,8 +152,8 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	if (!bytes)
 		bytes = uc_watch_whole_bytes(policy, flow->mss_bytes);
 	bytes = uc_watch_usual_bytes(path, flow->mss_bytes, bytes);
-	flow->charged_bytes = bytes;
 	bytes = uc_watch_frame_bytes(flow->mss_bytes, bytes);
+	flow->charged_bytes = bytes;
 	if (bucket->period_ns || policy->granted)
 		return bytes;
 	return bytes + bytes * path->marked / (probes | !probes);

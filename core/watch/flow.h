@@ -44,10 +44,10 @@ struct uc_watch_flow {
 	__u8 rounds;      /* rounds of data begun */
 	__u8 wscale;      /* the guest's */
 	__u8 bits;
-	__u16 charged_bytes; /* payload for which the bucket was charged */
+	__u8 timed; /* 1: a probe was timed */
+	__u8 pad;
 	__u32 transit_ns;    /* of the quickest probe so far, plus a constant; valid if `timed` */
-	__u8 timed;          /* 1: a probe was timed */
-	__u8 pad[3];
+	__u32 charged_bytes; /* bytes of the link for which the bucket was charged */
 };
 
 #define UC_WATCH_HALVES_MAX 0x7fff

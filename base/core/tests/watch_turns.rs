@@ -1,7 +1,7 @@
 //! Pacing of flow starts: what a flow is charged on the receiving host's link, and how long it
 //! waits.
 
-use crate::watch::{BEGIN, FRAME, Home, MSS, ack, data, paper};
+use crate::watch::{BEGIN, FRAME, Home, MSS, ack, data, paper, syn};
 use uc_core::watch::{Bucket, Path, StartPolicy};
 use uc_core::{Segment, consts};
 
@@ -159,6 +159,25 @@ fn a_flow_pays_for_what_it_uses_whatever_was_expected_of_it() {
             assert_eq!(paid, i64::from(used * FRAME), "{used_quarters} {used}");
             assert_eq!(home.leaves(&closing(used)).settle_bytes, 0, "once");
         }
+    }
+}
+
+#[test]
+fn a_flow_whose_peer_lowers_the_segment_size_pays_for_what_it_uses() {
+    for mss_bytes in [1_460, 8_960, 65_535] {
+        let mut home = home(0);
+        let mut first = syn(consts::SYN, 7);
+        (first.direction, first.mss_bytes) = (consts::FROM_GUEST as u8, mss_bytes);
+        let charged = home.leaves(&first).grant_bytes;
+        assert!(charged >= 10 * FRAME, "{mss_bytes}: {charged}");
+        home.start.arrives(&syn(consts::SYN | consts::ACK, 7));
+        home.ack(0, 65_535);
+        for number in 0..10 {
+            home.data(number, false);
+        }
+        let settled = home.leaves(&closing(10)).settle_bytes;
+        let paid = i64::from(charged) + i64::from(settled);
+        assert_eq!(paid, i64::from(10 * FRAME), "{mss_bytes}");
     }
 }
 

@@ -79,7 +79,7 @@ impl Home {
     }
 }
 
-fn syn(flags: u32, wscale: u8) -> Segment {
+pub fn syn(flags: u32, wscale: u8) -> Segment {
     Segment {
         seq: BEGIN.wrapping_sub(1),
         flags: flags as u8,
