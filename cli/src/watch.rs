@@ -66,7 +66,7 @@ pub struct Watch {
     turns: Pace,
     /// Address and UDP port of the granter, such as 10.0.0.5:6654: the process that grants first windows
     /// on a link that several hosts share. Without its answer within 1 ms a flow starts as without
-    /// this option
+    /// this option, but with its whole window
     #[arg(long, value_name = "ADDRESS:PORT")]
     granter: Option<SocketAddr>,
     /// Be the granter: answer at the address --granter, granting first windows at the rate of the shared
@@ -218,6 +218,9 @@ impl Watch {
         keys: ProbeKeys,
         mut policy: StartPolicy,
     ) -> Result<bool> {
+        if policy.observe != 0 || policy.wait_us == 0 {
+            bail!("--grant with --observe or --wait 0s paces nothing: leave them out");
+        }
         policy.pace_bytes_per_s = rate.0 / 8;
         let granter = GranterHost::new(address, keys, policy)?;
         let stop = cancel_on_signal()?;
@@ -233,7 +236,7 @@ impl Watch {
             seen.waited
         );
         outln!(
-            "{:>10}  questions from nobody with the key: not answered",
+            "{:>10}  datagrams refused: another key, a clock more than 2 s off, or no question",
             seen.refused
         );
         Ok(true)

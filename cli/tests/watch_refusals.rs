@@ -107,6 +107,19 @@ fn a_granter_is_refused_without_a_rate_an_address_of_its_own_or_a_free_port() {
         let command = watch(&["--grant", rate, "--granter", address, "--key-file", key]);
         refusal(command, &[part]);
     }
+    for (option, value) in [("--observe", None), ("--wait", Some("0s"))] {
+        let grants = [
+            "--grant",
+            "10Gbit",
+            "--granter",
+            "127.0.0.1:9",
+            "--key-file",
+            key,
+        ];
+        let mut command = watch(&grants);
+        command.arg(option).args(value);
+        refusal(command, &[option, "paces nothing"]);
+    }
     let alone = outcome(watch(&["--grant", "10Gbit", "--key-file", key]));
     assert_eq!(alone.status, Some(2));
     assert!(alone.stderr.contains("--granter"), "{alone:?}");

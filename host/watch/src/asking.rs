@@ -17,11 +17,17 @@ use crate::key::ProbeKeys;
 use crate::layout::uc_held;
 use crate::message::{Kind, MESSAGE_BYTES, Message};
 use crate::schedule::Key;
+use crate::socket::{enlarge_buffer, names_one_host, say};
 
 /// Interval of questions for nothing while no answer comes.
 const PING_NS: u64 = 20_000_000;
+/// Questions for nothing without an answer before it is said that no granter answers: the first may wait for
+/// the neighbour's address.
+const PINGS_LEAST: u32 = 3;
 /// Maximum number of datagrams that are read at once: a flood must not delay handshakes.
 const READ_MAX: usize = 64;
+/// How long after its time a question is given up although there are datagrams that were not read yet.
+const FLOODED_NS: u64 = 1_000_000;
 /// Minimum interval of the lines that say whether there is a granter.
 const SAY_NS: u64 = 10_000_000_000;
 
@@ -48,9 +54,11 @@ impl Asker {
             SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
             SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
         };
-        let opened = UdpSocket::bind(any).and_then(|socket| {
+        let opened = names_one_host(granter).and_then(|()| {
+            let socket = UdpSocket::bind(any)?;
             // From here on the kernel drops what comes from other addresses.
             socket.connect(granter)?;
+            enlarge_buffer(&socket);
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
@@ -58,7 +66,7 @@ impl Asker {
             purpose: "reaching the granter",
             address: granter,
             source,
-            remedy: "an address that this host has a route to",
+            remedy: "the granter's address, to which this host has a route, and its UDP port",
         })?;
         Ok(Self {
             socket,
@@ -94,6 +102,7 @@ pub(crate) struct Asking<'a> {
     questions: VecDeque<Question>,
     next_id: u64,
     ping_at_ns: u64,
+    pings: u32,
     said: Option<(bool, u64)>,
 }
 
@@ -110,6 +119,7 @@ impl<'a> Asking<'a> {
             // An earlier holder's numbers are lower.
             next_id: now_ns,
             ping_at_ns: 0,
+            pings: 0,
             said: None,
         }
     }
@@ -121,10 +131,10 @@ impl<'a> Asking<'a> {
 
     /// Asks for the first window of a handshake that would be due at `due_ns` otherwise. Returns
     /// false if it waits for no answer.
-    pub fn ask(&mut self, key: &Key, held: &uc_held, due_ns: u64) -> bool {
+    pub fn ask(&mut self, key: &Key, held: &uc_held, due_ns: u64, now_ns: u64) -> bool {
         let asks = held.ask_bytes > 0 && self.is_answered();
         if asks {
-            self.send(held.ask_bytes, held.held_ns, Some((due_ns, key.clone())));
+            self.send(held.ask_bytes, now_ns, Some((due_ns, key.clone())));
         }
         asks
     }
@@ -152,9 +162,11 @@ impl<'a> Asking<'a> {
         let Some(asker) = self.asker else {
             return Vec::new();
         };
-        let mut settled = self.read(asker, now_ns);
+        let (mut settled, are_all_read) = self.read(asker, now_ns);
+        // An answer in time may wait in the socket.
+        let late_ns = now_ns - if are_all_read { 0 } else { FLOODED_NS };
         while let Some(first) = self.questions.front()
-            && self.wait_ns(first, now_ns) == 0
+            && self.wait_ns(first, late_ns) == 0
         {
             first.grant.unanswered(&mut self.granter);
             settled.extend(self.questions.pop_front().and_then(|first| first.waits));
@@ -162,18 +174,20 @@ impl<'a> Asking<'a> {
         self.say(asker, now_ns);
         if !self.is_answered() && now_ns >= self.ping_at_ns {
             self.ping_at_ns = now_ns + PING_NS;
+            self.pings += 1;
             self.send(0, now_ns, None);
         }
         settled
     }
 
-    fn read(&mut self, asker: &Asker, now_ns: u64) -> Vec<(u64, Key)> {
+    /// Reads answers. Returns the handshakes that they grant, and whether no datagram is left.
+    fn read(&mut self, asker: &Asker, now_ns: u64) -> (Vec<(u64, Key)>, bool) {
         let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
         let mut granted = Vec::new();
         let mut bytes = [0; MESSAGE_BYTES + 1];
         for _ in 0..READ_MAX {
             let Ok(length) = asker.socket.recv(&mut bytes) else {
-                break;
+                return (granted, true);
             };
             let answer = Message::decode(&bytes[..length], Kind::Answer, wall_ns, &asker.keys);
             let Some(answer) = answer else { continue };
@@ -194,10 +208,11 @@ impl<'a> Asking<'a> {
                     .map(|(due_ns, key)| (due_ns.max(until_ns), key)),
             );
         }
-        granted
+        (granted, false)
     }
 
-    /// Returns how long an answer is waited for; for one to a question for nothing, also while none comes.
+    /// Returns how long a question still waits for its answer. One for nothing waits also while the granter
+    /// answers no other.
     fn wait_ns(&self, question: &Question, now_ns: u64) -> u64 {
         let granter = match question.waits {
             Some(_) => self.granter,
@@ -216,22 +231,23 @@ impl<'a> Asking<'a> {
     fn say(&mut self, asker: &Asker, now_ns: u64) {
         let (answered, granter) = (self.is_answered(), asker.granter);
         let is_news = match self.said {
-            None => answered || (self.ping_at_ns > 0 && self.questions.is_empty()),
+            None => answered || (self.pings > PINGS_LEAST && self.questions.is_empty()),
             Some((said, at_ns)) => said != answered && now_ns >= at_ns + SAY_NS,
         };
         if !is_news {
             return;
         }
         self.said = Some((answered, now_ns));
-        if answered {
-            eprintln!("uc: the granter {granter} grants first windows");
+        let line = if answered {
+            format!("the granter {granter} grants first windows")
         } else {
-            eprintln!(
-                "uc: the granter {granter} does not answer within 1 ms, so first windows are given \
+            format!(
+                "the granter {granter} does not answer within 1 ms, so first windows are given \
                  without it; run `uc watch --grant RATE --granter {granter}` there, with the same key, \
                  and clocks that agree within 2 s"
-            );
-        }
+            )
+        };
+        say(&line);
     }
 }
 
@@ -299,11 +315,11 @@ mod tests {
         let (granter, asker) = sockets();
         let mut asking = answered(&granter, &asker);
         let due_ns = NOW_NS + 5;
-        assert!(asking.ask(&vec![1], &held(), due_ns));
+        assert!(asking.ask(&vec![1], &held(), due_ns, NOW_NS));
         assert_eq!(asking.settled(NOW_NS + BOUND_NS - 1), []);
         assert_eq!(asking.settled(NOW_NS + BOUND_NS), [(due_ns, vec![1])]);
         assert!(!asking.is_answered());
-        assert!(!asking.ask(&vec![2], &held(), due_ns));
+        assert!(!asking.ask(&vec![2], &held(), due_ns, NOW_NS));
         // The answer comes after all, and neither counts nor settles anything.
         answer(&granter, 0, key(), key().into());
         assert_eq!(asking.settled(NOW_NS + BOUND_NS), []);
@@ -319,17 +335,41 @@ mod tests {
             (0, 9_000_000, 9_000_000),
             (u32::MAX, 0, 800_000_000), // At most `--wait`.
         ] {
-            assert!(asking.ask(&vec![1], &held(), NOW_NS + own_ns));
+            assert!(asking.ask(&vec![1], &held(), NOW_NS + own_ns, NOW_NS));
             assert_eq!(answer(&granter, wait_ns, key(), key().into()), 15_140);
             assert_eq!(asking.settled(NOW_NS), [(NOW_NS + due_ns, vec![1])]);
         }
     }
 
     #[test]
+    fn a_burst_whose_answers_wait_in_the_socket_is_granted() {
+        let (granter, asker) = sockets();
+        let mut asking = answered(&granter, &asker);
+        for nth in 0..200_u32 {
+            let handshake = nth.to_be_bytes().to_vec();
+            assert!(asking.ask(&handshake, &held(), NOW_NS, NOW_NS));
+            answer(&granter, 5_000_000, key(), key().into());
+        }
+        // The holder comes to them too late.
+        let mut granted = Vec::new();
+        while granted.len() < 200 {
+            let settled = asking.settled(NOW_NS + BOUND_NS + 1);
+            assert!(!settled.is_empty(), "{} of 200", granted.len());
+            granted.extend(settled);
+        }
+        assert!(asking.is_answered());
+        assert!(
+            granted
+                .iter()
+                .all(|(due_ns, _)| *due_ns > NOW_NS + 5_000_000)
+        );
+    }
+
+    #[test]
     fn an_answer_with_another_key_is_none() {
         let (granter, asker) = sockets();
         let mut asking = answered(&granter, &asker);
-        assert!(asking.ask(&vec![1], &held(), NOW_NS));
+        assert!(asking.ask(&vec![1], &held(), NOW_NS, NOW_NS));
         answer(
             &granter,
             700_000_000,
@@ -343,7 +383,7 @@ mod tests {
     #[test]
     fn no_handshake_waits_where_no_granter_was_named() {
         let mut asking = Asking::new(None, NOW_NS);
-        assert!(!asking.ask(&vec![1], &held(), NOW_NS));
+        assert!(!asking.ask(&vec![1], &held(), NOW_NS, NOW_NS));
         assert_eq!(
             (asking.settled(NOW_NS), asking.next_ns(NOW_NS)),
             (vec![], u64::MAX)

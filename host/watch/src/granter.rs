@@ -3,11 +3,12 @@
 //!
 //! It stores the link's token bucket, and nothing for any flow or host.
 
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::time::ClockId;
 use uc_core::watch::{Bucket, StartPolicy};
 
@@ -16,12 +17,13 @@ use crate::error::WatchError;
 use crate::holder::sharpen_timers;
 use crate::key::ProbeKeys;
 use crate::message::{Kind, MESSAGE_BYTES, Message};
+use crate::socket::{enlarge_buffer, names_one_host, say};
 
-/// Interval at which the granter looks whether it is to end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Maximum number of datagrams that are read in a [`PERIOD_NS`]: a flood takes a part of one processor.
-const READ_MAX: u32 = 256;
-const PERIOD_NS: u64 = 1_000_000;
+/// Interval at which the granter looks whether it is to end, in milliseconds.
+const LOOK_EVERY_MS: u16 = 50;
+/// How long the granter answers without a rest: a flood takes four fifths of one processor at most.
+const BUSY_NS: u64 = 4_000_000;
+const REST: Duration = Duration::from_millis(1);
 
 /// Counters of a granter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -30,7 +32,7 @@ pub struct Granted {
     pub granted: u64,
     /// Granted windows whose flows were told to wait.
     pub waited: u64,
-    /// Datagrams that no host with the key has sent within two seconds: not answered.
+    /// Datagrams with another key, from a clock that is more than 2 s off, or that are no question.
     pub refused: u64,
 }
 
@@ -48,14 +50,16 @@ impl GranterHost {
     /// Creates a granter at an address of this host, at the policy's rate.
     ///
     /// # Errors
-    /// [`WatchError::Granter`] if the address is no host's, or the port is taken.
+    /// [`WatchError::Granter`] if the address is not this host's, or the port is taken.
     pub fn new(
         address: SocketAddr,
         keys: ProbeKeys,
         policy: StartPolicy,
     ) -> Result<Self, WatchError> {
-        let made = bound(address).and_then(|socket| {
-            socket.set_read_timeout(Some(LOOK_EVERY))?;
+        let made = names_one_host(address).and_then(|()| {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(true)?;
+            enlarge_buffer(&socket);
             Ok(socket)
         });
         let socket = made.map_err(|source| WatchError::Granter {
@@ -73,29 +77,40 @@ impl GranterHost {
         })
     }
 
-    /// Answers questions until `stop` returns true. Returns how many.
+    /// Answers questions until `stop` returns true. Returns its counters.
     pub fn run(mut self, stop: impl Fn() -> bool) -> Granted {
-        sharpen_timers();
-        let (mut period_ns, mut read) = (0, 0);
-        // One byte more than a message, so that a longer datagram is none.
-        let mut bytes = [0; MESSAGE_BYTES + 1];
+        if !sharpen_timers() {
+            say(
+                "without the right CAP_SYS_NICE, answers may be late on a busy host: run the granter as root",
+            );
+        }
         while !stop() {
-            // A timeout, or the network's report that an earlier answer did not arrive.
-            let Ok((length, from)) = self.socket.recv_from(&mut bytes) else {
-                continue;
-            };
-            if let Some(answer) = self.answer(&bytes[..length]) {
-                let _lost = self.socket.send_to(&answer, from);
-            }
-            if now_ns() - period_ns >= PERIOD_NS {
-                (period_ns, read) = (now_ns(), 0);
-            }
-            read += 1;
-            if read == READ_MAX {
-                thread::sleep(Duration::from_nanos(PERIOD_NS));
-            }
+            let mut ready = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            // A signal interrupts the wait.
+            let _woken = poll(&mut ready, LOOK_EVERY_MS);
+            self.answer_all(now_ns() + BUSY_NS);
         }
         self.counts
+    }
+
+    /// Answers what has arrived; rests where more arrives until `until_ns`.
+    fn answer_all(&mut self, until_ns: u64) {
+        // One byte more than a message, so that a longer datagram is none.
+        let mut bytes = [0; MESSAGE_BYTES + 1];
+        while let Ok((length, from)) = self.socket.recv_from(&mut bytes) {
+            if let Some(answer) = self.answer(&bytes[..length]) {
+                let _lost = self.socket.send_to(&answer, from);
+            } else if self.counts.refused == 1 {
+                say(&format!(
+                    "a datagram from {from} is refused: it has another key, its clock is more than 2 s off, or \
+                     it is no question"
+                ));
+            }
+            if now_ns() >= until_ns {
+                thread::sleep(REST);
+                return;
+            }
+        }
     }
 
     fn answer(&mut self, bytes: &[u8]) -> Option<[u8; MESSAGE_BYTES]> {
@@ -115,14 +130,6 @@ impl GranterHost {
         };
         Some(answer.encode(Kind::Answer, wall_ns, &self.keys.own))
     }
-}
-
-/// Opens the granter's socket; an address that means several would let guests ask, too.
-fn bound(address: SocketAddr) -> io::Result<UdpSocket> {
-    if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
-        return Err(io::Error::other("it names no single host and port"));
-    }
-    UdpSocket::bind(address)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
 
@@ -75,7 +76,9 @@ impl<'a> Holder<'a> {
         let notices = self.notices(&heard)?;
         // SAFETY: the descriptor belongs to the ring buffer, which outlives the borrow.
         let ready = unsafe { BorrowedFd::borrow_raw(notices.epoll_fd()) };
-        sharpen_timers();
+        let _is_exact = sharpen_timers();
+        // What it says must not end it where nobody reads standard error any more.
+        let _blocked = SigSet::from(Signal::SIGPIPE).thread_block();
         let mut schedule = Schedule::default();
         let mut asking = Asking::new(self.asker, now_ns());
         // Handshakes that an earlier holder left.
@@ -92,7 +95,7 @@ impl<'a> Holder<'a> {
             for key in heard.borrow_mut().drain(..) {
                 if let Some(held) = self.programs.held(&key) {
                     let due_ns = schedule.plan(&key, &held);
-                    if !asking.ask(&key, &held, due_ns) {
+                    if !asking.ask(&key, &held, due_ns, self::now_ns()) {
                         schedule.release(due_ns, key);
                     }
                 }
@@ -214,13 +217,14 @@ fn wait(ready: BorrowedFd<'_>, asker: Option<&Asker>, most_ns: u64) {
 }
 
 /// Reduces the kernel's timer slack, normally 50 µs, and requests real-time scheduling: probes are
-/// the more useful the more exact their times are, and a granter's answer has a time limit. Without the permission, nothing changes.
-pub(crate) fn sharpen_timers() {
+/// the more useful the more exact their times are, and a granter's answer has a time limit. Returns false
+/// if this thread has no right to the latter.
+pub(crate) fn sharpen_timers() -> bool {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: numbers, and a pointer that lives through the call; both are of the calling thread.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first);
+        libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first) == 0
     }
 }
 

@@ -137,7 +137,7 @@ impl ProbeKey {
         written.map_err(failed)
     }
 
-    /// Returns the SipHash-2-4 of bytes that are no tag's text: more than a probe has.
+    /// Returns the SipHash-2-4 of bytes of another length than a tag's text, so that neither is taken for the other.
     #[expect(
         deprecated,
         reason = "of the standard library's hashes it alone is SipHash-2-4 for good"

@@ -29,6 +29,7 @@ mod programs;
 mod schedule;
 mod settings;
 mod setup;
+mod socket;
 mod sweep;
 
 pub use asking::Asker;

@@ -15,7 +15,7 @@ use crate::layout::{UC_PROBE_SLOTS_LATE, uc_shim_watch_slot};
 pub(crate) const MESSAGE_BYTES: usize = 28;
 const SIGNED_BYTES: usize = 20;
 
-/// The kind of a datagram; an answer is no question, so nobody can send one back.
+/// The kind of a datagram; a question that is sent back is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// For how many bytes of the link a flow asks.
