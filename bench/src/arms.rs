@@ -94,13 +94,13 @@ pub fn default_jobs(arm: Arm, points: &[Point]) -> usize {
     }
 }
 
-/// Returns the default backend of an experiment: real kernels for root, the simulator for other
-/// users, and another one if the experiment needs it.
+/// Returns the default backend of an experiment: real kernels for root, unless they need slow motion for
+/// it, the simulator for other users, and another one if the experiment needs it.
 ///
 /// # Errors
 /// Why the first choice can't run it, if none can.
 pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
-    let choices = if is_root() {
+    let choices = if is_root() && experiment.slower == 1 {
         [Arm::Live, Arm::Sim, Arm::Vm]
     } else {
         [Arm::Sim, Arm::Live, Arm::Vm]

@@ -25,7 +25,7 @@ fn run_on(task: &Task<'_>, watch: &Watch<'_>, platform: &mut dyn Platform) -> Re
     let mut ports = LivePorts::default();
     let progress = |progress: Progress| {
         if let Progress::Running { elapsed, .. } = progress {
-            (watch.progress)(nanos(elapsed));
+            (watch.progress)(nanos(elapsed / task.experiment.slower));
         }
     };
     let repetition = Repetition {
