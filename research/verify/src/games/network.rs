@@ -86,6 +86,12 @@ impl Network {
         self
     }
 
+    /// Returns whether the network's games are brief.
+    #[must_use]
+    pub fn is_brief(&self) -> bool {
+        self.ticks == BRIEF_TICKS
+    }
+
     /// Draws the network that [`Network::name`] names.
     #[must_use]
     pub fn named(law: Law, name: &str) -> Option<Network> {
@@ -100,7 +106,7 @@ impl Network {
     /// Returns the network's name in a line of the corpus.
     #[must_use]
     pub fn name(&self) -> String {
-        let prefix = if self.ticks == BRIEF_TICKS { BRIEF } else { "" };
+        let prefix = if self.is_brief() { BRIEF } else { "" };
         format!("{prefix}{}", self.seed)
     }
 
