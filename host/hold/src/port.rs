@@ -65,8 +65,8 @@ impl Port {
     /// Takes a port of the calling thread's network namespace; its programs are not attached yet.
     ///
     /// # Errors
-    /// Another process holds its packets; it has no law, if data is to be kept; an interface that does not exist; what
-    /// the kernel refuses.
+    /// If no interface has this name, the port has no law and data is to be kept, another process holds the port's
+    /// packets, or the kernel refuses.
     pub fn open(
         programs: &Rc<Programs>,
         laws: Option<&Rc<Laws>>,

@@ -64,18 +64,14 @@ impl Tap {
         let code = nix::request_code_write!(b'T', 208, size_of::<libc::c_uint>());
         // SAFETY: the descriptor is open, and the argument is a number, not a pointer.
         if unsafe { libc::ioctl(tun.file.as_raw_fd(), code, 0x0f as libc::c_ulong) } < 0 {
-            return Err(tun.failed("configuring", io::Error::last_os_error()));
+            return Err(failed(name, "configuring", &io::Error::last_os_error()));
         }
         Ok(tun)
     }
 
     fn with_flags(namespace: &Namespace, name: &str, flags: i32) -> Result<Self, LabError> {
         let made = namespace.enter(|| open_here(name, flags))?;
-        let file = made.map_err(|source| {
-            LabError::Refused(format!(
-                "tap {name}: opening failed: {source}; check /dev/net/tun and CAP_NET_ADMIN"
-            ))
-        })?;
+        let file = made.map_err(|source| failed(name, "opening", &source))?;
         Ok(Self {
             file,
             name: name.into(),
@@ -96,7 +92,7 @@ impl Tap {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The interface is down, before the wiring is complete.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(None),
-                Err(source) => return Err(self.failed("reading", source)),
+                Err(source) => return Err(failed(&self.name, "reading", &source)),
             }
         }
     }
@@ -110,17 +106,16 @@ impl Tap {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Ok(false),
-                Err(source) => return Err(self.failed("writing", source)),
+                Err(source) => return Err(failed(&self.name, "writing", &source)),
             }
         }
     }
+}
 
-    fn failed(&self, action: &'static str, source: io::Error) -> LabError {
-        LabError::Refused(format!(
-            "tap {name}: {action} failed: {source}; check /dev/net/tun and CAP_NET_ADMIN",
-            name = self.name
-        ))
-    }
+fn failed(name: &str, action: &str, source: &io::Error) -> LabError {
+    LabError::Refused(format!(
+        "tap {name}: {action} failed: {source}; check /dev/net/tun and CAP_NET_ADMIN"
+    ))
 }
 
 impl From<Tap> for OwnedFd {
