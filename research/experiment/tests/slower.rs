@@ -79,8 +79,11 @@ fn times_become_longer_and_rates_lower_and_packets_and_names_stay() {
         panic!("{guests:?}")
     };
     assert_eq!((size.0, every.0, gap.0), (10_000, 12_500_000_000, 60_550));
-    let written = format!("{:?} {:?}", guests.parameters, guests.watch);
+    let written = toml::to_string(&slowed).unwrap();
     assert!(!written.contains("10Gbit"), "{written}");
+    for setting in ["target = \"3ms\"", "pace = \"200Mbit\""] {
+        assert!(written.contains(setting), "{setting}: {written}");
+    }
 }
 
 #[test]
