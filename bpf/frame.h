@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The cursor of a frame: where its headers lie, and what the link header and the IP header say. It is
- * filled once, from front to back (the TCP header: packet.h); writing, watch and hold use it.
+ * The cursor of a frame: where its headers lie, and what the link header and the IP header say. It
+ * is filled once, from front to back (the TCP header: packet.h); writing, watch and hold use it.
  *
  * A frame may have one VLAN tag (IEEE 802.1Q): in the skb's metadata, where the kernel puts the tag
  * of a guest's frame and of most frames to a guest, or in the frame. A priority tag names no VLAN.
@@ -51,8 +51,8 @@ static __always_inline int uc_read(struct __sk_buff *skb, __u32 at, void *to, __
 
 struct uc_frame {
 	__u8 ip;           /* offset of the IP header */
-	__u8 tcp;          /* offset of what the IP packet carries */
-	__u8 header_bytes; /* TCP header with options */
+	__u8 tcp;          /* offset of the IP packet's payload */
+	__u8 header_bytes; /* length of the TCP header with its options */
 	__u8 header_word;  /* the highest byte of the word with the flags and the window */
 	__u8 ipv6;
 	__u8 ecn;
@@ -62,7 +62,7 @@ struct uc_frame {
 
 /* What only the parser needs of a frame. */
 struct uc_parsed {
-	__u32 end;       /* of the IP packet; the frame may carry padding behind it */
+	__u32 end;       /* offset of the IP packet's end; the frame may carry padding behind it */
 	__u32 vlan;      /* VLAN ID; 0: in no VLAN */
 	__be16 protocol; /* EtherType of what the frame carries, behind its tag */
 };
@@ -105,7 +105,8 @@ static __always_inline enum uc_reason uc_parse_link(struct __sk_buff *skb, struc
 }
 
 /* Reads an IPv4 header. Returns UC_TRANSLATED if the packet is whole and carries `protocol`; then
- * `frame` and `parsed` are filled in, and the addresses are ::ffff:a.b.c.d (both are zero before). */
+ * `frame` and `parsed` are filled in, and the addresses are ::ffff:a.b.c.d (both are zero
+ * before). */
 static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, __u8 protocol,
 						    struct uc_frame *frame,
 						    struct uc_parsed *parsed, __u8 source[16],
@@ -131,20 +132,22 @@ static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, __u8 
 	return UC_TRANSLATED;
 }
 
-/* The header that the kernel puts before TCP in a super-segment above 64 KiB (BIG TCP, before Linux 7.0),
- * and removes when it cuts the segment: one hop-by-hop option, the length of the jumbogram (RFC 2675). */
+/* The header that the kernel puts before TCP in a super-segment above 64 KiB (BIG TCP, before Linux
+ * 7.0), and removes when it cuts the segment: one hop-by-hop option, the length of the jumbogram
+ * (RFC 2675). */
 struct uc_jumbo {
 	__u8 next;
 	__u8 more_bytes; /* 0 */
 	__u8 option;     /* UC_JUMBO_OPTION */
 	__u8 option_bytes;
-	__be32 payload_bytes; /* with this header */
+	__be32 payload_bytes; /* IPv6 payload length, with this header */
 };
 
 #define UC_JUMBO_OPTION 0xc2
 
-/* Returns the length of the kernel's jumbo header at offset `at`, behind an IPv6 header without a payload
- * length; 0 if it is another header, or the packet needs none. A global function, for its stack. */
+/* Returns the length of the kernel's jumbo header at offset `at`, behind an IPv6 header without a
+ * payload length; 0 if it is another header, or the packet needs none. A global function, for its
+ * stack. */
 __attribute__((noinline)) int uc_jumbo_bytes(struct __sk_buff *skb, __u32 at, __u32 protocol)
 {
 	__u32 left_bytes = skb->len - at;
@@ -200,7 +203,8 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 
 	return UC_TRANSLATED;
 }
 
-/* Reads the link header and the IP header of a frame, of either version. Returns as uc_parse_ipv4().
+/* Reads the link header and the IP header of a frame, of either version. Returns as
+ * uc_parse_ipv4().
  */
 static __always_inline enum uc_reason uc_parse_ip(struct __sk_buff *skb, __u8 protocol,
 						  struct uc_frame *frame, struct uc_parsed *parsed,
@@ -222,9 +226,9 @@ static __always_inline enum uc_reason uc_parse_ip(struct __sk_buff *skb, __u8 pr
 
 /*
  * Returns whether a packet that uc_parse() could not read may carry TCP: a fragment of it, TCP
- * behind IPv6 extension headers (RFC 8200 §4.1), or what is behind two tags. A chain that is too long
- * or cut short may, too. `ip6`: the offset of the IPv6 header; 0: there is none. A global function,
- * for the verifier (see uc_parse_options()).
+ * behind IPv6 extension headers (RFC 8200 §4.1), or what is behind two tags. A chain that is too
+ * long or cut short may, too. `ip6`: the offset of the IPv6 header; 0: there is none. A global
+ * function, for the verifier (see uc_parse_options()).
  */
 __attribute__((noinline)) int uc_hides_tcp(struct __sk_buff *skb, __u32 ip6)
 {

@@ -9,8 +9,8 @@
 
 /* One direction-independent key for each flow at each port; IPv4 addresses are ::ffff:a.b.c.d. The
  * port is part of the key, because two guests of a host may use the same addresses, and a flow
- * between two guests of the host is a flow at each port. So is the VLAN: two of them may have the
- * same addresses. */
+ * between two guests of the host is a flow at each port. So is the VLAN: flows of two VLANs may
+ * have the same addresses. */
 struct uc_key {
 	__u32 ifindex; /* of the port */
 	__be16 guest_port;

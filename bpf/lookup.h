@@ -6,7 +6,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* Returns the entry of a map that has one, under key 0: settings, or scratch memory of a CPU. */
+/* Returns the only entry of a map, under key 0: settings, or scratch memory of a CPU. */
 static __always_inline void *uc_only_entry(void *map)
 {
 	__u32 zero = 0;

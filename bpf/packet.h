@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * From a frame to a uc_segment and a uc_key. (From a uc_edit back to the bytes: write.h.) Reading goes
- * through uc_read(), or where it is rare through bpf_skb_load_bytes() alone.
+ * Parses a frame into a uc_segment and a uc_key (write.h applies a uc_edit to the bytes). Reading
+ * goes through uc_read(), or where it is rare through bpf_skb_load_bytes() alone.
  */
 #ifndef UC_PACKET_H
 #define UC_PACKET_H
@@ -130,8 +130,8 @@ __attribute__((noinline)) __u32 uc_parse_sack(struct __sk_buff *skb, __u32 at, _
 	return uc_sack_mark(&sack, ack);
 }
 
-/* Reads the SACK blocks of an ACK to the guest of a flow with SACK, if it may have any. Data of the
- * guest tell the port nothing by theirs. */
+/* Reads the SACK blocks of an ACK to the guest of a flow with SACK, if it may have any. SACK blocks
+ * in the guest's segments are not read, since the port needs none. */
 static __always_inline void uc_read_sack(struct __sk_buff *skb, const struct uc_frame *frame,
 					 const struct uc_flow *flow, struct uc_segment *segment)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * From a uc_edit to the bytes of the packet, and of its checksums.
+ * Applies a uc_edit to the bytes and the checksums of the packet.
  *
  * What lies in the skb's linear part is written without a call. Helpers of the kernel write the
  * rest, and two values that a program can't read: the TCP checksum, which may be partial or absent,
@@ -27,8 +27,8 @@ static __always_inline __sum16 uc_sum_replace(__sum16 check, __be16 old, __be16 
 	return ~((sum & 0xffff) + (sum >> 16));
 }
 
-/* Returns the IP header at offset `at`, of which `bytes` lie in the skb's linear part then; NULL if the packet is
- * shorter, or the kernel has no memory to put them there. */
+/* Returns the IP header at offset `at`, of which `bytes` lie in the skb's linear part then; NULL if
+ * the packet is shorter, or the kernel has no memory to put them there. */
 static __always_inline void *uc_ip_header(struct __sk_buff *skb, __u32 at, __u32 bytes)
 {
 	void *ip;
@@ -58,8 +58,8 @@ static __always_inline int uc_write_ecn4(struct __sk_buff *skb, __u32 at, __u8 e
 	return 0;
 }
 
-/* Writes the ECN codepoint of the IPv6 header at offset `at`, in bits 4 and 5 of its second byte, and changes a
- * complete skb->csum by the difference. Returns 0, or a negative error. */
+/* Writes the ECN codepoint of the IPv6 header at offset `at`, in bits 4 and 5 of its second byte,
+ * and changes a complete skb->csum by the difference. Returns 0, or a negative error. */
 static __always_inline int uc_write_ecn6(struct __sk_buff *skb, __u32 at, __u8 ecn)
 {
 	uc_word *word = uc_ip_header(skb, at, sizeof(*word));

@@ -6,13 +6,13 @@
  *
  * The port does not know RCV.NXT, only the guest's last ACK, which may lag behind. So a segment is
  * acceptable if it ends at or after that ACK and begins within the window. The window is the
- * largest that the guest has ever advertised, because one taken back may still be in use; to save
- * room it is rounded up to a power of two. Of the peer's window the largest that its scale can
- * express is taken.
+ * largest that the guest has ever advertised, because the peer may still use one that the guest has
+ * reduced since; it is stored rounded up to a power of two, to save room. For the peer's receive
+ * window, the largest value that its scale can express counts.
  *
  * A guest must not get rid of the peer's marks by acknowledging data that the peer has not sent. So
- * where the guest's ACK is of data that never passed the port, segments around the end of those
- * that did stay acceptable. If the guest does not lie, the port has missed data of the peer; then
+ * if the guest acknowledges data that never passed the port, segments near the end of the data that
+ * did pass stay acceptable. If the guest does not lie, the port has missed data of the peer; then
  * the peer's next data follow the guest's ACK, and the port goes on from there.
  */
 #ifndef UC_ACCEPTABLE_H
@@ -22,8 +22,8 @@
 #include "guard.h"
 #include "minmax.h"
 
-/* uc_flow.guest_window: the guest's window scale, and the number of bits of the window's field less
- * one. */
+/* Parts of uc_flow.guest_window: the guest's window scale, and the number of bits of its largest
+ * window field, less one. */
 #define UC_GUEST_SCALE(guest_window) ((guest_window)&15)
 #define UC_GUEST_BITS(guest_window)  ((guest_window) >> 4)
 
@@ -34,16 +34,16 @@ static __always_inline __u32 uc_guest_window_bytes(const struct uc_flow *flow)
 	return 2U << (UC_GUEST_BITS(flow->guest_window) + UC_GUEST_SCALE(flow->guest_window));
 }
 
-/* Sets the guest's window scale, when both ends have agreed. The windows of SYN and SYN-ACK are not
- * scaled (RFC 7323 §2.2); any is taken for the largest. */
+/* Sets the guest's window scale once SYN and SYN-ACK have settled it, and the guest's window to
+ * 2^16 bytes, whatever they advertised: their windows are not scaled (RFC 7323 §2.2). */
 static __always_inline void uc_scale_guest_window(struct uc_flow *flow, __u8 wscale)
 {
 	wscale = uc_min(wscale, UC_WSCALE_MAX);
 	flow->guest_window = (15 - wscale) << 4 | wscale;
 }
 
-/* Takes in a window field of the guest. A larger one takes effect within a few segments, of
- * which each doubles the window at most. */
+/* Raises the stored window if the guest's window field (unscaled) exceeds it. Each call at most
+ * doubles the stored window, so a much larger field takes effect within a few segments. */
 static __always_inline void uc_learn_guest_window(struct uc_flow *flow, __u16 window)
 {
 	if (window >> UC_GUEST_BITS(flow->guest_window) >= 2)
@@ -80,8 +80,8 @@ static __always_inline __u32 uc_ack_end(const struct uc_flow *flow)
 }
 
 /* Returns whether an ACK number of the peer is acceptable: RFC 5961 §5, or, as long as the peer has
- * not shown that it got the guest's SYN-ACK, RFC 9293 §3.10.7.4. Where the guest's numbers are
- * unsure any is, since it decides about them: uc_agree_on_number(). */
+ * not shown that it got the guest's SYN-ACK, RFC 9293 §3.10.7.4. While UC_FLOW_UNSURE is set, any
+ * ACK number is acceptable, since it decides where the guest's data are: uc_make_sure(). */
 static __always_inline __u8 uc_may_acknowledge(const struct uc_flow *flow, __u32 ack)
 {
 	if (flow->bits & UC_FLOW_UNSURE)
@@ -101,7 +101,7 @@ static __always_inline __u8 uc_is_acceptable(const struct uc_flow *flow,
 	       uc_may_acknowledge(flow, segment->ack);
 }
 
-/* Takes in how far an acceptable segment of the peer reaches. */
+/* Updates the end of the peer's data (peer_nxt) from an acceptable segment of the peer. */
 static __always_inline void uc_accept(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	__u32 end = uc_segment_end(segment);
@@ -111,9 +111,10 @@ static __always_inline void uc_accept(struct uc_flow *flow, const struct uc_segm
 }
 
 /*
- * Returns whether a RST ends the connection. One of the peer must have exactly the sequence number
- * that the guest expects (RFC 5961 §3): its last ACK number, or the end of the data that passed
- * since. In answer to a SYN it must acknowledge that SYN (RFC 9293 §3.10.7.3).
+ * Returns whether a RST ends the connection. A RST of the guest always does. A RST of the peer must
+ * have exactly the sequence number that the guest expects (RFC 5961 §3): its last ACK number, or
+ * the end of the data that passed since. In answer to a SYN it must acknowledge that SYN (RFC 9293
+ * §3.10.7.3).
  */
 static __always_inline __u8 uc_resets(const struct uc_flow *flow, const struct uc_segment *segment)
 {

@@ -171,7 +171,8 @@ uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_f
 	return uc_ccc_answer(ccc, guest, flow, report->cwnd_bytes, had_bytes);
 }
 
-/* Merges the paths on which a report's numbers have been limited. */
+/* For the kernel's verifier (merge.h): merges the code paths on which a report's numbers were
+ * limited. */
 static __always_inline void uc_ccc_merge(struct uc_ccc_report *report, __u64 now_ns)
 {
 	uc_merge(report->cwnd_bytes, now_ns);
@@ -202,8 +203,8 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 	uc_ccc_advance(ccc, guest, now_ns);
 	if (!ccc->guests.counted.flows) {
 		window_bytes = report.cwnd_bytes;
-		/* A reduction that its law has begun elsewhere ends at ssthresh. The next one is news,
-		 * however soon it follows. */
+		/* A reduction that its law has begun elsewhere ends at ssthresh. The next one is
+		 * news, however soon it follows. */
 		if (report.state == UC_CCC_RECOVERY)
 			window_bytes = uc_min64(window_bytes, report.ssthresh_bytes);
 		ccc->cut_ns = 0;

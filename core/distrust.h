@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Remote ends and paths that break connections with ECN. The host, not the guest, has asked for ECN,
- * so the guest must not lose its connection because of ECN. A flow tests its path for three faults. After a
- * fault it goes on without ECN, and the platform remembers the remote address for an hour (uc_remote
- * below).
+ * Remote ends and paths that break connections with ECN. The host, not the guest, has asked for
+ * ECN, so the guest must not lose its connection because of ECN. A flow tests its path for three
+ * faults. After a fault it goes on without ECN, and the platform remembers the remote address for
+ * an hour (uc_remote below).
  *
  *   refused   A RST answers the SYN with the ECN offer, or only a SYN without the offer gets an
  *             answer. There are other causes: no service listens, or SYNs were lost. So an address
  *             that has agreed to ECN before is not suspected, and an address that also resets a SYN
  *             without the offer is cleared.
  *   lost      ECT data is dropped. A try begins with a retransmission, and ends with the ACK of all
- *             that was in flight then. The path is at fault if every segment had to be retransmitted
- *             in two or more tries in a row: at least ten segments in all, none delivered between.
- *   marked    Every packet is marked. After eight reductions in a row without an ACK free of ECE, and
- *             while the round-trip time shows no queue, the flow sends a window of data without ECT.
- *             A switch that marks because of congestion drops such data (RFC 7567 §4.2.1, RFC 3168
- *             §5). If the data arrives, the marks did not mean congestion, and the law ignores ECE
- *             from then on.
+ *             that was in flight then. The path is at fault if every segment had to be
+ *             retransmitted in two or more tries in a row: at least ten segments in all, none
+ *             delivered between.
+ *   marked    Every packet is marked. After eight reductions in a row without an ACK free of ECE,
+ *             and while the round-trip time shows no queue, the flow sends a window of data without
+ *             ECT. A switch that marks because of congestion drops such data (RFC 7567 §4.2.1, RFC
+ *             3168 §5). If the data arrives, the marks did not mean congestion, and the law ignores
+ *             ECE from then on.
  *
- * RFC 9000 §13.4.2.1 and RFC 9768 §3.2.2.4 test paths of QUIC and AccECN for the same two faults.
+ * RFC 9000 §13.4.2.1 and RFC 9768 §3.2.2.4 test paths of QUIC and AccECN for such faults.
  */
 #ifndef UC_DISTRUST_H
 #define UC_DISTRUST_H
@@ -31,7 +32,8 @@
 /* Reductions in a row without an ACK free of ECE after which the marks are tested. */
 #define UC_MARKED_CUTS 8
 /* Minimum round-trip time of a path whose marks are tested, in µs. Shorter paths lie within a data
- * centre, where a flow may begin behind a standing queue, which its smallest round-trip time hides. */
+ * centre, where a flow may begin behind a standing queue, which its smallest round-trip time
+ * hides. */
 #define UC_MARKED_RTT_US 5000
 /* Segments without ECT that must arrive to show that the marks do not mean congestion. */
 #define UC_MARKED_CONTROLS 2
@@ -61,15 +63,15 @@ static __always_inline void uc_distrust(struct uc_flow *flow, enum uc_remote_new
 	uc_set_trial(flow, UC_TRIAL_VERDICT, why);
 }
 
-/* Returns whether the flow tests its path. Not under a guard: a guest could feign losses to get rid of
- * marks. */
+/* Returns whether the flow tests its path. Under a guard it does not: a guest could feign losses to
+ * get rid of marks. */
 static __always_inline __u8 uc_may_distrust(const struct uc_flow *flow)
 {
 	return uc_sends_ect(flow) && !uc_observes(&flow->policy) &&
 	       !(flow->policy.modes & UC_MODE_TRUST_ECN) && !uc_guard_segments(&flow->policy);
 }
 
-/* Initializes the tests when the connection opens, unless the handshake has ended with a verdict. */
+/* Initializes the tests when the connection opens, unless the handshake ended with a verdict. */
 static __always_inline void uc_distrust_open(struct uc_flow *flow)
 {
 	if (uc_trial_of(flow) == UC_TRIAL_VERDICT && flow->policy.modes & UC_MODE_NO_ECT)
@@ -98,8 +100,8 @@ static __always_inline void uc_distrust_moved(struct uc_flow *flow)
 	uc_trust(flow);
 }
 
-/* Returns whether segments that are not new data may get ECT, under a law that sets ECT on all. Not
- * after retransmissions were lost, too, or all segments of a try. */
+/* Returns whether segments that are not new data may get ECT, under a law that sets ECT on all.
+ * They may not after retransmissions were lost, too, or all segments of a try. */
 static __always_inline __u8 uc_marks_rest(const struct uc_flow *flow)
 {
 	return uc_sends_ect(flow) && !(flow->ecn_lost & (UC_LOST_DOUBT | UC_LOST_ONCE));
@@ -112,9 +114,9 @@ static __always_inline __u8 uc_is_first_flight(const struct uc_flow *flow)
 	return uc_counts_segments(flow) && flow->reno.recover + 2 == flow->snd_una;
 }
 
-/* Processes a retransmission of `segments` segments before it leaves. `again`: of the same data as the
- * retransmission before. No try begins if an ACK has shown a hole: the data after it, also ECT, has
- * arrived. */
+/* Processes a retransmission of `segments` segments before it leaves. `again`: of the same data as
+ * the retransmission before. No try begins if an ACK has shown a hole: the data after it, also ECT,
+ * has arrived. */
 static __always_inline void uc_distrust_resent(struct uc_flow *flow, enum uc_sent sent, __u8 again,
 					       __u32 segments)
 {
@@ -175,17 +177,17 @@ static __always_inline void uc_judge_marks(struct uc_flow *flow)
 	uc_distrust(flow, UC_REMOTE_MARKED);
 }
 
-/* Returns whether the round-trip time shows that no queue marks: the smoothed time is at most an eighth
- * above the smallest. A queue that marks holds at least a seventh of the bandwidth-delay product
- * (RFC 8257 §4.1 and its source, DCTCP §3.3). */
+/* Returns whether the round-trip time shows that no queue marks: the smoothed time is at most an
+ * eighth above the smallest. A queue that marks holds at least a seventh of the bandwidth-delay
+ * product (RFC 8257 §4.1 and its source, DCTCP §3.3). */
 static __always_inline __u8 uc_is_idle_path(const struct uc_flow *flow)
 {
 	return flow->trial_at >= UC_MARKED_RTT_US &&
 	       flow->srtt_us >> 3 <= flow->trial_at + (flow->trial_at >> 3);
 }
 
-/* Counts reductions on ECE without an ACK free of ECE between, and at UC_MARKED_CUTS begins the test of
- * marks. */
+/* Counts reductions on ECE without an ACK free of ECE between, and at UC_MARKED_CUTS begins the
+ * test of marks. */
 static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc_sample *sample,
 					   __u8 has_cut)
 {
@@ -203,8 +205,8 @@ static __always_inline void uc_count_marks(struct uc_flow *flow, const struct uc
 	}
 }
 
-/* Processes an ACK without new data during a test. An ACK that shows a hole shows that ECT data after
- * the hole has arrived, unless what has arrived may be a retransmission. */
+/* Processes an ACK without new data during a test. An ACK that shows a hole shows that ECT data
+ * after the hole has arrived, unless what has arrived may be a retransmission. */
 static __always_inline void uc_distrust_repeated(struct uc_flow *flow)
 {
 	__u8 first = uc_trial_of(flow) == UC_TRIAL_LOST &&
@@ -251,16 +253,16 @@ static __always_inline void uc_distrust_reset(struct uc_flow *flow)
 	uc_set_trial(flow, UC_TRIAL_VERDICT, asked ? UC_REMOTE_REFUSED : UC_REMOTE_CLEARED);
 }
 
-/* Returns whether flows of a policy avoid ECN towards addresses with a remembered fault. Not under a
- * guard: by SYNs to a closed port, a guest could make an address seem to refuse ECN. */
+/* Returns whether flows of a policy avoid ECN towards addresses with a remembered fault. Under a
+ * guard they do not: by SYNs to a closed port, a guest could make an address seem to refuse ECN. */
 static __always_inline __u8 uc_remembers_remotes(const struct uc_policy *policy)
 {
 	return uc_law_has(policy->law, UC_WANTS_ECN) && !uc_observes(policy) &&
 	       !(policy->modes & UC_MODE_TRUST_ECN) && !uc_guard_segments(policy);
 }
 
-/* Processes a SYN-ACK that does not agree to ECN. If it answers a SYN without the offer, the SYNs with
- * the offer may have been dropped on the path. */
+/* Processes a SYN-ACK that does not agree to ECN. If it answers a SYN without the offer, the SYNs
+ * with the offer may have been dropped on the path. */
 static __always_inline void uc_distrust_refused(struct uc_flow *flow)
 {
 	if (flow->policy.ecn_syns && uc_syns(flow) > flow->policy.ecn_syns &&

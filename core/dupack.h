@@ -33,25 +33,27 @@
 #include "minmax.h"
 #include "track.h"
 
-/* Short tails get no more duplicate ACKs than their segments could cause. */
+/* Value of uc_dupack_policy.short_tail_us: fewer than four segments in flight get no more duplicate
+ * ACKs than these segments could cause. */
 #define UC_DUPACK_NEVER_US 0xffffffffU
-/* The usual least time: above what scheduling adds to a round trip on a busy host. */
+/* Default of uc_dupack_policy.least_us, in µs: more than scheduling adds to a round trip on a busy
+ * host. */
 #define UC_DUPACK_LEAST_US 5000
-/* How often the wait doubles. */
+/* Maximum number of times that the wait before a round doubles. */
 #define UC_DUPACK_ROUNDS_MAX 6
 
 struct uc_dupack_policy {
 	__u32 least_us; /* the shortest silence before a round */
-	/* three duplicate ACKs also where fewer than four segments are in flight; where one is, so
-	 * much later: the longest time that peers delay an ACK. UC_DUPACK_NEVER_US: as many as the
-	 * segments could cause */
+	/* if fewer than four segments are in flight: send three duplicate ACKs all the same; if
+	 * only one is, this much later, by which time peers have sent a delayed ACK.
+	 * UC_DUPACK_NEVER_US: only as many as the segments could cause */
 	__u32 short_tail_us;
 };
 
 /* What the host has done for a flow. */
 struct uc_dupack {
 	__u32 end;    /* SND.NXT at the last round */
-	__u32 rounds; /* since data sent after a round was acknowledged */
+	__u32 rounds; /* rounds since data sent after a round was last acknowledged */
 };
 
 /* Returns whether duplicate ACKs can make the flow's guest retransmit. */
@@ -89,8 +91,8 @@ static __always_inline __u32 uc_dupack_count(const struct uc_dupack_policy *poli
 	return most > flow->dup_acks ? uc_min(wanted, most - flow->dup_acks) : 0;
 }
 
-/* Returns how many rounds count for the wait: none once data sent after the last is acknowledged,
- * since that has also timed the path again. */
+/* Returns how often the wait has doubled: once for each round, but 0 again when data sent after the
+ * last round is acknowledged, since that ACK has timed the path again. */
 static __always_inline __u32 uc_dupack_rounds(const struct uc_dupack *dupack,
 					      const struct uc_flow *flow)
 {

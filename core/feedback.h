@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * ECN feedback: how the host reads ECE and CWR from the peer, and writes them for the guest. The
- * way of a flow (enum uc_way) is none, classic or exact. For a guest without ECN the host negotiates
- * ECN itself. It clears ECE, CWR and CE from the peer's segments before the guest sees them, and
- * echoes CE in the guest's ACKs. Every offer is of classic ECN. A peer that turns out to be a DCTCP
- * sender gets exact feedback under a law with trait UC_EXACT.
+ * way of a flow (enum uc_way) is none, classic or exact. For a guest without ECN the host
+ * negotiates ECN itself. It clears ECE, CWR and CE from the peer's segments before the guest sees
+ * them, and echoes CE in the guest's ACKs. Every offer is of classic ECN. A peer that turns out to
+ * be a DCTCP sender gets exact feedback under a law with trait UC_EXACT.
  */
 #ifndef UC_FEEDBACK_H
 #define UC_FEEDBACK_H

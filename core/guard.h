@@ -15,7 +15,7 @@
  *
  * Nor does the slack enlarge the window of a guest that sends into it: from then on the flow's
  * windows are smaller by the slack (window.h). An honest guest whose port has missed an ACK may be
- * taken for one. That costs it no more than the slack.
+ * taken for such a guest, and then loses no more than the slack.
  *
  * In a held flow (UC_FLOW_HELD) the edge is the law's window, of which the guest isn't told.
  *
@@ -58,7 +58,8 @@ static __always_inline __u32 uc_slack_bytes(const struct uc_flow *flow)
 	return uc_max(uc_guard_segments(&flow->policy), 1) * flow->mss_bytes;
 }
 
-/* Notes data beyond the furthest edge, more than the byte of a window probe and the FIN. */
+/* Sets UC_FLOW_OVERRAN if, under a guard, data of the guest ends more than 2 bytes beyond the
+ * furthest edge: a window probe and a FIN take one byte each. */
 static __always_inline void uc_note_overrun(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	if (uc_guard_segments(&flow->policy) && flow->bits & UC_FLOW_GIVEN &&
@@ -66,7 +67,8 @@ static __always_inline void uc_note_overrun(struct uc_flow *flow, const struct u
 		flow->bits |= UC_FLOW_OVERRAN;
 }
 
-/* Returns whether a segment of the guest ends beyond the furthest edge plus policy's slack. */
+/* Returns whether a segment of the guest ends beyond the furthest edge plus policy's slack. Without
+ * a guard it never does. Before the first window, only strict mode refuses data. */
 static __always_inline __u8 uc_is_beyond(const struct uc_flow *flow,
 					 const struct uc_segment *segment)
 {

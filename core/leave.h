@@ -37,7 +37,7 @@ static __always_inline __u8 uc_leave(struct uc_flow *flow)
 	return 1;
 }
 
-/* Returns a flow that leaves to translation; any other stays as it is. */
+/* Lets a flow that has left translation return to it; any other flow stays as it is. */
 static __always_inline void uc_return(struct uc_flow *flow)
 {
 	if (!(flow->bits & UC_FLOW_LEAVES))

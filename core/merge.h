@@ -19,7 +19,8 @@
 /*
  * Makes the verifier forget the value of `x`, an integer. `unknown` is a number of which it knows
  * nothing, a clock reading for example. `x` is unchanged: it is XORed with `unknown` twice, by
- * instructions that the compiler does not see through. What the compiler knows stays known to both.
+ * instructions that the compiler does not see through. A value that is constant at compile time
+ * stays known to the compiler and the verifier.
  */
 #define uc_merge(x, unknown)                                                                       \
 	do {                                                                                       \

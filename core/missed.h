@@ -18,7 +18,8 @@
  * Bound: the next ACK of the peer ends this (UC_FLOW_BLIND).
  *
  * No peer takes data that end a largest window beyond SND.UNA (RFC 7323 §2.3). Without a guard they
- * pass, and the flow stays where it is, unless the guest has paused: so sequence numbers compare.
+ * pass, and the flow stays where it is, unless the guest has paused: otherwise its sequence numbers
+ * could no longer be compared with the guest's.
  */
 #ifndef UC_MISSED_H
 #define UC_MISSED_H
@@ -33,7 +34,8 @@
 #define UC_BLIND_SEGMENTS 2
 
 /* Moves the flow to an ACK beyond SND.NXT, as if what the port missed had been acknowledged before.
- * Returns 1 if the ACK is one. The caller has checked that the ACK is acceptable. */
+ * Returns 1 then; 0 if the ACK is not beyond SND.NXT. The caller has checked that the ACK is
+ * acceptable. */
 static __always_inline __u8 uc_catch_up(struct uc_flow *flow, __u32 ack)
 {
 	__u32 missed_bytes = ack - flow->snd_nxt;
@@ -55,7 +57,8 @@ static __always_inline __u8 uc_is_far(const struct uc_flow *flow, const struct u
 	return end != segment->seq && uc_after(end, flow->snd_una + (1U << 30));
 }
 
-/* Returns whether data beyond every edge may pass, because the guest has paused. */
+/* Returns whether data beyond every edge may pass: at most two segments, after the guest has paused
+ * for a retransmission timeout, or while UC_FLOW_BLIND for a smoothed round-trip time. */
 static __always_inline __u8 uc_may_go_on(const struct uc_flow *flow,
 					 const struct uc_segment *segment, __u64 now_ns)
 {
@@ -69,7 +72,8 @@ static __always_inline __u8 uc_may_go_on(const struct uc_flow *flow,
 	       uc_segment_end(segment) - segment->seq <= UC_BLIND_SEGMENTS * flow->mss_bytes;
 }
 
-/* Starts again at a sequence number of the guest, with no more than the flow had. */
+/* Restarts the flow at the guest's sequence number `seq`, with an edge two segments ahead, and a
+ * window of at most the flow's. */
 static __always_inline void uc_go_on(struct uc_flow *flow, struct uc_annex *annex, __u32 seq)
 {
 	struct uc_reno was = flow->reno;
@@ -93,8 +97,8 @@ static __always_inline void uc_go_on(struct uc_flow *flow, struct uc_annex *anne
 	flow->reno.acked = 0;
 }
 
-/* Ends the time without ACKs. An ACK of less than where the flow has gone on returns it to that
- * ACK. Returns 1 if the ACK is one. */
+/* Ends the time without ACKs. If the ACK is below the number from which the flow went on, returns
+ * the flow to the ACK's number, and returns 1; otherwise returns 0. */
 static __always_inline __u8 uc_go_back(struct uc_flow *flow, struct uc_annex *annex, __u32 ack)
 {
 	__u8 less = uc_before(ack, flow->snd_una);

@@ -45,7 +45,7 @@ enum uc_kind {
 
 #define UC_U32 0xffffffffULL
 #define UC_U64 0xffffffffffffffffULL
-/* No usual value is as large. */
+/* Value of `usual`: the parameter must be given. No field's value is as large. */
 #define UC_NEEDED UC_U64
 #define UC_NO_WORDS(X)
 

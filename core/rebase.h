@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A flow on another clock: all moments that a flow and its annex store move at once. What a flow says
- * of times since is then the same by the other clock.
+ * A flow on another clock: all moments that a flow and its annex store move at once. By the new
+ * clock, each moment then lies as long ago as it did by the old one.
  */
 #ifndef UC_REBASE_H
 #define UC_REBASE_H
@@ -33,7 +33,7 @@ static __always_inline struct uc_shift uc_shift_by(__s64 units)
 	return shift;
 }
 
-/* Moves a tick; 0 is none and stays. */
+/* Moves a tick by `ticks`; a tick of 0 means "none" and stays. */
 static __always_inline __u32 uc_move_tick(__u32 tick, __u32 ticks)
 {
 	__u32 moved = tick + ticks;
@@ -42,8 +42,8 @@ static __always_inline __u32 uc_move_tick(__u32 tick, __u32 ticks)
 }
 
 /* Moves all moments of a flow. `shift`: what the new clock shows more than the old one at the same
- * time. `annex`: the flow's, or its own memory if it has none. A law from outside the tree that stores
- * moments in a room of its own keeps those of the old clock. */
+ * time. `annex`: the flow's, or its own memory if it has none. A law from outside the tree that
+ * stores moments in a room of its own keeps those of the old clock. */
 static __always_inline void uc_rebase(struct uc_flow *flow, struct uc_annex *annex,
 				      struct uc_shift shift)
 {

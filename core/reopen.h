@@ -28,13 +28,15 @@ struct uc_kept_syn {
 	__u32 seq;
 	__u16 mss_bytes;
 	__u16 payload_bytes;
-	/* the peer's; of the guest's SYN, which has none that matters, how often it has come */
+	/* of a SYN of the peer, its window; of a SYN of the guest, whose window is not needed, how
+	 * often the guest has sent it */
 	__u16 window;
 	__u8 options; /* UC_OPT_* */
-	__u8 rest; /* UC_FEEDBACK_FLAGS where they stand in the flags, wscale << 2, the ECN codepoint */
+	/* UC_FEEDBACK_FLAGS where they stand in the flags, wscale << 2, the ECN codepoint */
+	__u8 rest;
 } __attribute__((may_alias));
 
-/* Where flows without an annex keep a SYN. */
+/* Offset in struct uc_flow at which flows without an annex store a SYN. */
 #define UC_KEPT_AT                                                                                 \
 	(__builtin_offsetof(struct uc_flow, policy) +                                              \
 	 __builtin_offsetof(struct uc_policy, parameters) + UC_PARAMETERS_NEAR_BYTES)
@@ -58,7 +60,7 @@ static __always_inline __u32 uc_asked_bit(__u8 from_guest)
 	return from_guest ? UC_FLOW_GUEST_ASKED : UC_FLOW_PEER_ASKED;
 }
 
-/* Stores what matters of a SYN. */
+/* Stores the fields of a SYN that a flow needs to begin with it later. */
 static __always_inline void uc_pack_syn(struct uc_kept_syn *kept, const struct uc_segment *syn)
 {
 	__u8 wscale = syn->wscale < 15 ? syn->wscale : 15;
@@ -71,8 +73,9 @@ static __always_inline void uc_pack_syn(struct uc_kept_syn *kept, const struct u
 	kept->rest = (syn->flags & UC_FEEDBACK_FLAGS) | wscale << 2 | (syn->ecn & 3);
 }
 
-/* Adds what an earlier SYN of the same number has offered: the answer may be to that one, and then
- * says so by its own options. */
+/* Adds the options that an earlier SYN with the same sequence number has offered: the other end may
+ * answer the earlier one, and its SYN-ACK then contains these options. Another number: adds
+ * nothing. */
 static __always_inline void uc_add_offers(struct uc_kept_syn *kept,
 					  const struct uc_kept_syn *earlier)
 {
@@ -83,7 +86,7 @@ static __always_inline void uc_add_offers(struct uc_kept_syn *kept,
 	kept->options |= earlier->options & (UC_OPT_WSCALE | UC_OPT_SACK | UC_OPT_TIMESTAMPS);
 }
 
-/* Returns a stored SYN as it came, as far as it matters. */
+/* Returns a stored SYN as a segment; fields that are not stored are 0. */
 static __always_inline struct uc_segment uc_unpack_syn(const struct uc_kept_syn *kept,
 						       enum uc_direction direction)
 {
@@ -176,10 +179,10 @@ static __always_inline __u8 uc_stays(const struct uc_flow *flow, const struct uc
 }
 
 /*
- * Handles a SYN that leaves the flow as it is (uc_stays()). The guest's own is stored, and asks the
- * network for ECN if `policy` does. One out of the network passes, without its offer of ECN where
- * the first one lost it: it may repeat the first one, and a guest that keeps no state of its
- * answers must see both alike.
+ * Handles a SYN that leaves the flow as it is (uc_stays()). A SYN of the guest is stored, and
+ * offers ECN if `policy` asks for it. A SYN of the peer is stored, unless one of the guest is, and
+ * passes. If the host clears the peers' ECN offers, it clears this one too: the SYN may be a copy
+ * of the first, and a guest that uses SYN cookies must see both alike.
  */
 static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow, struct uc_annex *annex,
 						       const struct uc_policy *policy,

@@ -111,7 +111,7 @@ static __always_inline void uc_start_timing(struct uc_flow *flow, struct uc_anne
 		uc_start_timer(flow, annex, now_ns);
 }
 
-/* Gives up what is being timed. */
+/* Stops timing the segments in flight. */
 static __always_inline void uc_stop_timing(struct uc_flow *flow, struct uc_annex *annex)
 {
 	flow->bits &= ~UC_FLOW_TIMED;

@@ -46,7 +46,7 @@ static __always_inline __u16 uc_sack_mark(const struct uc_sack *sack, __u32 ack)
 	return (__u16)(mixed >> 16 ^ mixed) | 1;
 }
 
-/* Stores the mark of an ACK in the parsed segment. */
+/* Stores a SACK fingerprint (uc_sack_mark()) in the segment, in `mss_bytes`; 0 stores nothing. */
 static __always_inline void uc_set_sack_mark(struct uc_segment *segment, __u16 mark)
 {
 	if (!mark)

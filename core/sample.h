@@ -21,22 +21,24 @@ struct uc_sample {
 	__u64 now_ns; /* when the segment passed */
 
 	/* of a segment of the guest */
-	__u32 segments; /* on the wire */
-	__u64 idle_us;  /* how long nothing was in flight before it; 0: something was */
+	__u32 segments; /* number of segments on the wire */
+	__u64 idle_us;  /* how long nothing was in flight before the segment; 0: data was */
 	enum uc_sent sent;
 
 	/* of an ACK to the guest */
-	__u8 marked;        /* it reports a mark, of new data or not: uc_mark() */
+	__u8 marked;        /* 1: the ACK reports a mark, of new data or not: uc_mark() */
 	__u8 duplicate;     /* uc_is_duplicate() */
-	__u8 old;           /* outside snd_una … snd_nxt: laws never see it */
-	__u8 fills;         /* with SACK: much of what it covers was reported before */
+	__u8 old;           /* 1: its number is outside snd_una … snd_nxt; laws never see such an
+			     * ACK */
+	__u8 fills;         /* 1: with SACK, much of what the ACK covers was reported before */
 	__u32 acked_bytes;  /* newly acknowledged */
-	__u32 marked_bytes; /* of those, the ones that were marked */
-	__u32 rtt_us;       /* of the last timed segment that it covers; 0: none */
+	__u32 marked_bytes; /* how many of acked_bytes were marked */
+	__u32 rtt_us;       /* round-trip time of the last timed segment that the ACK covers; 0:
+			     * none */
 };
 
-/* Adds what a marker reports with an ACK: `reports`: 1 if it reports a mark; `bytes`: those of the
- * acknowledged bytes that it has marked and no other marker. */
+/* Adds what a marker reports with an ACK: `reports`: 1 if it reports a mark; `bytes`: how many of
+ * the acknowledged bytes were marked, without those that another marker has added already. */
 static __always_inline void uc_mark(struct uc_sample *sample, __u8 reports, __u32 bytes)
 {
 	sample->marked |= reports;

@@ -38,11 +38,11 @@
 #define UC_OPT_SIGNED     0x10 /* MD5 (RFC 2385) or AO (RFC 5925) */
 #define UC_OPT_MPTCP      0x20
 #define UC_OPT_AE         0x40 /* the accurate-ECN bit beside CWR (RFC 9768), once called NS */
-#define UC_OPT_BROKEN     0x80 /* of a SYN-ACK to the guest: some could not be read */
+#define UC_OPT_BROKEN     0x80 /* SYN-ACK to the guest: some options could not be read */
 
 /* The largest window scale; a larger one counts as this (RFC 7323 §2.3). */
 #define UC_WSCALE_MAX 14
-/* No window is larger, in bytes (RFC 7323 §2.3). */
+/* The largest possible receive window, in bytes (RFC 7323 §2.3). */
 #define UC_WINDOW_MAX (1 << 30)
 
 enum uc_direction { UC_FROM_GUEST, UC_TO_GUEST };
@@ -53,8 +53,8 @@ struct uc_segment {
 	__u32 payload_bytes;      /* of the whole super-segment */
 	__u16 wire_payload_bytes; /* of one segment on the wire: gso_size, or payload_bytes */
 	__u16 window;             /* the header's field, unscaled */
-	__u16 mss_bytes;          /* option, valid with UC_OPT_MSS; later with UC_OPT_SACK: its
-				   * uc_sack_mark() */
+	__u16 mss_bytes;          /* with UC_OPT_MSS, in SYN and SYN-ACK: the option; with
+				   * UC_OPT_SACK, in later segments: uc_sack_mark() */
 	__u8 wscale;              /* option, valid with UC_OPT_WSCALE */
 	__u8 options;             /* UC_OPT_* */
 	__u8 flags;               /* UC_FIN … UC_CWR */
@@ -70,7 +70,8 @@ static __always_inline __u8 uc_offers_accurate(const struct uc_segment *segment)
 	       (segment->flags & ~(UC_PSH | UC_URG)) == (UC_SYN | UC_ECE | UC_CWR);
 }
 
-/* Compares sequence numbers, which wrap (RFC 9293 §3.4). */
+/* Returns whether sequence number `a` lies before `b`. They wrap (RFC 9293 §3.4), so the two must
+ * be less than 2 GiB apart. */
 static __always_inline __u8 uc_before(__u32 a, __u32 b)
 {
 	return (__s32)(a - b) < 0;

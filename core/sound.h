@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What holds of a flow between two calls of the core. The proofs assume nothing else of a flow, and
- * show that each call keeps it (base/core/proofs/). So a flow from elsewhere, of which it holds, is as
- * safe to translate as one that began here. All fields that are not named may have any value.
+ * show that each call keeps it (base/core/proofs/). So a flow from another host for which
+ * uc_is_sound() holds is as safe to translate as one that began here. All fields that are not named
+ * may have any value.
  */
 #ifndef UC_SOUND_H
 #define UC_SOUND_H
@@ -37,14 +38,15 @@ static __always_inline __u8 uc_is_timed(const struct uc_flow *flow)
 	return flow->srtt_us <= UC_RTT_MAX_US << 3 && flow->rttvar_us <= UC_RTT_MAX_US << 2;
 }
 
-/* Returns whether the marks to echo are within the largest window of either sign. */
+/* Returns whether echo_owed_bytes is in its range: -1 to 1.5 times the largest window. */
 static __always_inline __u8 uc_is_echo(const struct uc_flow *flow)
 {
 	return flow->echo_owed_bytes >= -UC_WINDOW_MAX &&
 	       flow->echo_owed_bytes <= UC_WINDOW_MAX / 2 + UC_WINDOW_MAX;
 }
 
-/* Returns whether the flow waits for the answer to a SYN, and only what the SYN says was set. */
+/* Returns whether the flow waits for the answer to a SYN, and only the fields that its SYN
+ * determines are set. */
 static __always_inline __u8 uc_is_asking(const struct uc_flow *flow)
 {
 	if (flow->stage >= UC_TRANSLATING || flow->mss_bytes < UC_MSS_MIN_BYTES || flow->srtt_us ||

@@ -42,9 +42,9 @@ enum uc_steal_rtt {
 /* Which samples are assumed to include a stall, and what replaces them. */
 enum uc_steal_filter {
 	UC_STEAL_FILTER_OFF,
-	UC_STEAL_FILTER_SRTT,   /* those of the spiked tick, replaced by the smoothed (paper) */
-	UC_STEAL_FILTER_SKIP,   /* those of the spiked tick, dropped */
-	UC_STEAL_FILTER_FLIGHT, /* those of data sent before the last stall, by the smoothed */
+	UC_STEAL_FILTER_SRTT,   /* samples of the spiked tick, replaced by smoothed RTT (paper) */
+	UC_STEAL_FILTER_SKIP,   /* samples of the spiked tick, dropped */
+	UC_STEAL_FILTER_FLIGHT, /* samples of data sent before the last stall, replaced likewise */
 };
 
 struct uc_steal_policy {
@@ -55,8 +55,8 @@ struct uc_steal_policy {
 
 /* One CPU's clock. All zero: no tick yet. */
 struct uc_steal_clock {
-	__u64 tick;       /* the last one handled */
-	__u64 woken_tick; /* the last spiked one; 0: none yet */
+	__u64 tick;       /* the last tick handled */
+	__u64 woken_tick; /* the last spiked tick; 0: none yet */
 	__u64 spikes;
 	__u64 deferred; /* timers deferred */
 	__u64 filtered; /* samples replaced or dropped */
@@ -69,10 +69,10 @@ struct uc_steal_timer {
 };
 
 /*
- * Handles a timer interrupt (DetectSpikedJiffies() of the paper): the clock reads `tick`, and the
- * interrupt was expected at `expected_tick`. On a CPU that ticks this is clock->tick + 1; on a CPU
- * that idled without ticks it is the programmed tick, so idle time is no stall. Returns by how many
- * ticks the clock jumped.
+ * Handles a timer interrupt (DetectSpikedJiffies() of the PVTCP paper): the clock reads `tick`, and
+ * the interrupt was expected at `expected_tick`. On a CPU that ticks this is clock->tick + 1; on a
+ * CPU that idled without ticks it is the programmed tick, so idle time is no stall. Returns by how
+ * many ticks the clock jumped.
  */
 static __always_inline __u32 uc_steal_tick(struct uc_steal_clock *clock,
 					   const struct uc_steal_policy *policy, __u64 tick,
@@ -105,8 +105,8 @@ static __always_inline __u8 uc_steal_is_spiked(const struct uc_steal_clock *cloc
 
 /*
  * Returns 1 if a timer due at `due_tick` that fires in `tick` must not run, but be armed again for
- * tick + 1 (RTOManagement() of the paper, equation (9)). A timer that became due after the CPU was
- * back isn't deferred: the stall did not delay it.
+ * tick + 1 (RTOManagement() of the PVTCP paper, equation (9)). A timer that became due after the
+ * CPU was back isn't deferred: the stall did not delay it.
  */
 static __always_inline __u8 uc_steal_defers(struct uc_steal_clock *clock,
 					    const struct uc_steal_policy *policy,
@@ -135,7 +135,7 @@ static __always_inline __u8 uc_steal_filters(const struct uc_steal_clock *clock,
 }
 
 /* Tells how to use the round-trip time of data sent in `sent_tick` whose ACK is handled in `tick`
- * (RTTMeasurement() of the paper). */
+ * (RTTMeasurement() of the PVTCP paper). */
 static __always_inline enum uc_steal_rtt uc_steal_rtt(struct uc_steal_clock *clock,
 						      const struct uc_steal_policy *policy,
 						      __u64 sent_tick, __u64 tick)

@@ -6,22 +6,22 @@
  *   uc_step_unknown()  a segment of no known flow
  *   uc_step_known()    a SYN or SYN-ACK of a known flow
  *
- * The platform has a place for each flow, and for the annex of a flow that needs one; it also stores
- * the peers' SYNs that guests have not answered. A SYN on the ports of a known flow may begin another
- * connection under another rule, so that the flow then needs an annex where it had none, or the other
- * way round: the platform brings the annex that the flow would have next.
+ * The platform has a place for each flow, and for the annex of a flow that needs one; it also
+ * stores the peers' SYNs that guests have not answered. A SYN on the ports of a known flow may
+ * begin another connection under another rule, so that the flow then needs an annex where it had
+ * none, or the other way round: the platform brings the annex that the flow would have next.
  */
 #ifndef UC_STEP_H
 #define UC_STEP_H
 
 #include "core.h"
 
-/* uc_step.then: what the platform does before it writes the edit; nothing of these: only that. */
-#define UC_STEP_ENTERS  0x01 /* unknown flow: enters it */
+/* uc_step.then: what happens before the platform writes the edit; 0: nothing. */
+#define UC_STEP_ENTERS  0x01 /* unknown flow: the platform enters it into its table */
 #define UC_STEP_BEGINS  0x02 /* known flow: it has begun again, with its next annex */
-#define UC_STEP_STORES  0x04 /* known flow: it stores the SYN, which may begin another */
-#define UC_STEP_REMOVES 0x08 /* known flow: removes it */
-#define UC_STEP_ANEW    0x10 /* after that: takes the segment for one of no known flow */
+#define UC_STEP_STORES  0x04 /* known flow: it has stored the SYN, which may begin another */
+#define UC_STEP_REMOVES 0x08 /* known flow: the platform removes it */
+#define UC_STEP_ANEW    0x10 /* after that: the platform calls uc_step_unknown() */
 #define UC_STEP_ANNEXED 0x20 /* with UC_STEP_ENTERS: the flow needs an annex */
 
 struct uc_step {
@@ -32,7 +32,7 @@ struct uc_step {
 /* What a flow that begins now gets, by the platform's rule for its SYN. */
 struct uc_given {
 	const struct uc_policy *policy;
-	__u8 share; /* its weight in a sum of windows; 0: none */
+	__u8 share; /* the flow's weight in a sum of windows; 0: it shares none */
 };
 
 /* A peer's SYN that the guest has not answered. */
@@ -41,11 +41,11 @@ struct uc_asked {
 	__u8 stored; /* 0: there is none */
 };
 
-/* Which annex a known flow needs if it begins again: none; one; or one, but nothing may begin it, so
- * that none is to be taken. */
+/* Which annex a known flow needs if it begins again. UC_NEXT_NEVER: its rule needs one, but this
+ * segment cannot begin the flow again, so the platform takes none. */
 enum uc_next_annex { UC_NEXT_NONE, UC_NEXT_ANNEX, UC_NEXT_NEVER };
 
-/* Returns what a known flow needs for a SYN or SYN-ACK, before uc_step_known(). */
+/* Returns which annex a known flow needs for a SYN or SYN-ACK. Call it before uc_step_known(). */
 static __always_inline enum uc_next_annex uc_step_needs(const struct uc_flow *flow,
 							const struct uc_given *given,
 							const struct uc_segment *segment)
@@ -59,8 +59,9 @@ static __always_inline enum uc_next_annex uc_step_needs(const struct uc_flow *fl
 	return UC_NEXT_NEVER;
 }
 
-/* Returns the answer for a flow that has begun, but for which the platform has no room: what it
- * writes is no edit. `reason`: UC_TABLE_FULL or UC_QUOTA_FULL. */
+/* Undoes the edit for a flow that has begun, but for which the platform has no room. `reason`:
+ * UC_TABLE_FULL or UC_QUOTA_FULL. Returns the reason to count the segment by, which in strict mode
+ * drops it. */
 static __always_inline enum uc_reason uc_step_without_room(const struct uc_policy *policy,
 							   const struct uc_segment *segment,
 							   enum uc_reason reason,
@@ -70,7 +71,8 @@ static __always_inline enum uc_reason uc_step_without_room(const struct uc_polic
 	return uc_verdict_of(uc_is_strict(policy), segment->direction, reason);
 }
 
-/* A SYN of no known flow. The peer's is stored, and enters a flow at the guest's answer. */
+/* Handles a SYN of no known flow. A SYN of the peer is stored in `asked`; the platform enters its
+ * flow at the guest's SYN-ACK. */
 static __always_inline struct uc_step uc_step_syn(struct uc_flow *flow, struct uc_annex *annex,
 						  const struct uc_given *given,
 						  struct uc_asked *asked,
@@ -103,8 +105,8 @@ static __always_inline struct uc_step uc_step_syn(struct uc_flow *flow, struct u
 	return step;
 }
 
-/* Any other segment of no known flow. The guest's SYN-ACK may answer a stored SYN, which enters the
- * flow; of other segments strict mode adopts the flow. */
+/* Handles any other segment of no known flow. A SYN-ACK of the guest may answer a stored SYN, whose
+ * flow then begins. Strict mode adopts the flow of the guest's data (uc_adopt()). */
 static __always_inline struct uc_step uc_step_late(struct uc_flow *flow, struct uc_annex *annex,
 						   const struct uc_given *given,
 						   struct uc_asked *asked,
@@ -126,8 +128,9 @@ static __always_inline struct uc_step uc_step_late(struct uc_flow *flow, struct 
 }
 
 /*
- * A segment of no known flow. `flow` and `annex` are zeroed, and the platform's own. `asked` is the
- * peer's stored SYN, if there is one; after the call it is what the platform stores from now on.
+ * Handles a segment of no known flow. `flow` and `annex` are zeroed memory of the platform, not yet
+ * in its table. `asked` is the peer's stored SYN, if there is one; after the call it is what the
+ * platform stores from now on.
  */
 static __always_inline struct uc_step uc_step_unknown(struct uc_flow *flow, struct uc_annex *annex,
 						      const struct uc_given *given,
@@ -156,7 +159,7 @@ uc_wait_on(struct uc_flow *flow, const struct uc_policy *policy, const struct uc
 	return uc_is_strict(policy) ? UC_STRICT_TABLE_FULL : UC_NO_HANDSHAKE;
 }
 
-/* A SYN on the ports of a known flow. */
+/* Handles a SYN on the ports of a known flow. `next`: as of uc_step_known(). */
 static __always_inline struct uc_step uc_step_again(struct uc_flow *flow, struct uc_annex *annex,
 						    struct uc_annex *next,
 						    const struct uc_given *given,
@@ -185,7 +188,8 @@ static __always_inline struct uc_step uc_step_again(struct uc_flow *flow, struct
 	return step;
 }
 
-/* A SYN-ACK on the ports of a known flow; it may answer another SYN than the flow's. */
+/* Handles a SYN-ACK on the ports of a known flow; it may answer another SYN than the flow's.
+ * `next`: as of uc_step_known(). */
 static __always_inline struct uc_step uc_step_answered(struct uc_flow *flow, struct uc_annex *annex,
 						       struct uc_annex *next,
 						       const struct uc_given *given,
@@ -216,9 +220,10 @@ static __always_inline struct uc_step uc_step_answered(struct uc_flow *flow, str
 }
 
 /*
- * A SYN or SYN-ACK of a known flow, whose annex is `annex`; a flow without one passes its own memory.
- * `next`: the annex that the flow has if it begins again, emptied unless it is the same one; the
- * flow's own memory if it needs none then (uc_step_needs()); NULL if it needs one and has none.
+ * Handles a SYN or SYN-ACK of a known flow, whose annex is `annex`; for a flow without one, pass
+ * the flow's own memory. `next`: the annex that the flow has if it begins again, emptied unless it
+ * is the same one; the flow's own memory if it needs none then (uc_step_needs()); NULL if it needs
+ * one and has none.
  */
 static __always_inline struct uc_step uc_step_known(struct uc_flow *flow, struct uc_annex *annex,
 						    struct uc_annex *next,

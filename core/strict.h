@@ -8,11 +8,12 @@
  *               §3.7); a guest's own ECN offer is replaced by the host's, as with guest_ecn
  *               `translate`
  *   held        a law that needs ECN runs without marks if the peer has none, or if the port may be
- *               half-blind (hooks.h); if the windows can't be written, because their scale is coarse
- *               or unknown, data beyond the law's window is dropped instead (UC_FLOW_HELD, guard.h)
+ *               half-blind (hooks.h); if the windows can't be written, because their scale is
+ *               coarse or unknown, data beyond the law's window is dropped instead (UC_FLOW_HELD,
+ *               guard.h)
  *   dropped     everything else that the guest sends: fragments and IPv6 extension headers before
- *               TCP, frames with two VLAN tags, malformed headers, signed SYNs, SYNs without room in the table or quota,
- *               handshakes that don't fit the flow
+ *               TCP, frames with two VLAN tags, malformed headers, signed SYNs, SYNs without room
+ *               in the table or quota, handshakes that don't fit the flow
  *
  * Only what the guest sends is dropped, and SYN-ACKs to it that answer no SYN that the host has
  * seen.
@@ -25,7 +26,8 @@
 #include "reason.h"
 #include "segment.h"
 
-/* The reasons to pass a segment of the guest that strict mode makes reasons to drop it. */
+/* X(NAME): where a segment of the guest would pass for reason UC_NAME, strict mode drops it for
+ * reason UC_STRICT_NAME. */
 #define UC_STRICT_REASONS(X)                                                                       \
 	X(FRAGMENT)                                                                                \
 	X(IP_EXTENSION)                                                                            \
@@ -56,7 +58,8 @@ static __always_inline enum uc_reason uc_verdict_of(__u8 strict, __u8 direction,
 }
 
 /* Returns whether strict mode opens a flow on a port that may be half-blind. The platform then adds
- * UC_MODE_NO_ECT to its policy. If the port does not see the answer, the guest's data is dropped. */
+ * UC_MODE_NO_ECT to its policy. If the port does not see the answer, the guest's data is
+ * dropped. */
 static __always_inline __u8 uc_opens_blind(const struct uc_policy *policy,
 					   const struct uc_segment *syn)
 {

@@ -179,7 +179,7 @@ static __always_inline __u8 uc_fills_hole(const struct uc_flow *flow,
 	return flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq;
 }
 
-/* Tells what a segment of the guest is, and advances SND.NXT. */
+/* Returns the kind of a segment of the guest, UC_SENT_*, and advances SND.NXT. */
 static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow, struct uc_annex *annex,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
@@ -261,9 +261,9 @@ static __always_inline __u8 uc_keeps_window(const struct uc_flow *flow,
 }
 
 /*
- * Returns whether an ACK of SND.UNA is a duplicate for the guest: with SACK one that brings news
- * (sack.h). Without, profile `rfc` is about guests that count by number. Others go by the window as
- * well (RFC 5681 §2 (e); Linux by one that grows), which is the one that the port writes.
+ * Returns whether an ACK of SND.UNA is a duplicate for the guest: with SACK, one whose blocks
+ * report new data (sack.h). Without SACK, in profile `rfc`, any ACK that repeats the number. In
+ * profile `linux`, the window that the port writes must not have grown, too (RFC 5681 §2 (e)).
  */
 static __always_inline __u8 uc_is_duplicate(const struct uc_flow *flow,
 					    const struct uc_segment *segment)

@@ -3,15 +3,15 @@
  * Marks on the peer's data of a flow that the port does not know. It may be one that the table has
  * forgotten: the peer sends ECT, because the port has agreed to ECN in its guest's name, and nobody
  * would tell it of a mark. Then marked data is dropped, as a queue does with data of a flow without
- * ECN (RFC 6040 §4.2): the peer hears of the loss. Or the guest has negotiated ECN itself, and its
+ * ECN (RFC 6040 §4.2): the peer detects the loss. Or the guest has negotiated ECN itself, and its
  * own TCP answers. So each flow is tested: its first marks pass, and the guest's ACKs of them show
  * ECE or not. UC_SILENT_MARKS without it, and no sign of ECN in any segment of the guest, end in
  * drops.
  *
  * Whatever is unsure passes: a first mark, marked data far from the guest's last ACK, and all of a
- * guest whose ACKs the port does not see. One silent mark proves nothing: the mark may have been lost
- * behind the port, or AccECN's counter be 0 after it (RFC 9768). Data passes the second time, so
- * that a connection lives on whose path marks everything.
+ * guest whose ACKs the port does not see. One silent mark proves nothing: the mark may have been
+ * lost behind the port, or AccECN's counter be 0 after it (RFC 9768). Data passes the second time,
+ * so that a connection lives on whose path marks everything.
  */
 #ifndef UC_UNANSWERED_H
 #define UC_UNANSWERED_H
@@ -32,20 +32,20 @@
 enum uc_hearing {
 	UC_HEARING_NEW,     /* no ACK of the guest was seen since the first mark */
 	UC_HEARING_TESTED,  /* `ack` is valid */
-	UC_HEARING_AWAITED, /* and an ACK of the marked data that ends at `end` is awaited */
+	UC_HEARING_AWAITED, /* as TESTED, and an ACK of marked data that ends at `end` is due */
 	UC_HEARING_SPEAKS,  /* the guest has negotiated ECN */
-	UC_HEARING_DEAF,    /* the guest does not */
+	UC_HEARING_DEAF,    /* the guest has not negotiated ECN: it answers no mark */
 };
 
 /* A flow that the port does not know and whose data came marked. All zero: nothing is known. */
 struct uc_marked {
-	__u64 deaf_ns; /* since when UC_HEARING_DEAF */
+	__u64 deaf_ns; /* when `hearing` became UC_HEARING_DEAF */
 	__u32 ack;     /* the guest's last ACK */
-	__u32 end;     /* of the last marked data that tested the guest, or that was dropped */
+	__u32 end;     /* end of the last marked data that tested the guest, or that was dropped */
 	__u8 hearing;  /* enum uc_hearing */
-	__u8 silent;   /* marks without an answer */
+	__u8 silent;   /* number of marks without an answer */
 	__u8 drops;    /* marked segments dropped since UC_HEARING_DEAF; 255: 255 or more */
-	__u8 hole;     /* 1: the guest has not acknowledged the last of them */
+	__u8 hole;     /* 1: the guest has not acknowledged the marked data that was dropped last */
 	__u8 pad[4];
 };
 
@@ -63,7 +63,7 @@ static __always_inline __u8 uc_shows_ecn(const struct uc_segment *segment)
 	       segment->options & UC_OPT_AE;
 }
 
-/* Takes in the number of a guest's ACK. */
+/* Updates the record from a guest's ACK that shows no sign of ECN. */
 static __always_inline void uc_hear_ack(struct uc_marked *marked, __u32 ack, __u64 now_ns)
 {
 	__u8 covers = !uc_before(ack, marked->end);
@@ -121,8 +121,8 @@ static __always_inline __u8 uc_is_unanswered(struct uc_marked *marked,
 	return 0;
 }
 
-/* Returns whether a policy drops marked data for which uc_is_unanswered() holds, and records that it
- * does. */
+/* Returns whether a policy drops marked data for which uc_is_unanswered() holds, and records that
+ * it does. */
 static __always_inline __u8 uc_drops_unanswered(struct uc_marked *marked,
 						const struct uc_policy *policy,
 						const struct uc_segment *segment)

@@ -14,14 +14,14 @@
  * further timeouts of the same data leave the question open.
  *
  * The response is RFC 4015's: the windows from before the timeout return, at most once for each.
- * They do not if ECE has come since, which asks for a reduction anyway. Only a timeout out of no
- * other reduction is judged, before which no ACK has repeated a number, or with SACK reported data
- * behind a hole; and a duplicate ends it: data beyond a hole has arrived. So a guest that feigns a
- * timeout ends where it began. A flow whose window is its group's answer takes no part: the group
- * has divided what it gave up.
+ * They do not if ECE has come since, which asks for a reduction anyway. A timeout is judged only if
+ * it comes outside any other reduction, and if no ACK before it has repeated a number, or with SACK
+ * reported data behind a hole. A duplicate ACK after it ends the judging: data beyond a hole has
+ * arrived. So a guest that feigns a timeout ends where it began. A flow whose window is its group's
+ * answer takes no part: the group has divided what it gave up.
  *
- * Bound: the question is open until SND.UNA reaches `recover` at most, which under a guard no further
- * timeout moves (laws/reno_linux.h).
+ * Bound: the question is open until SND.UNA reaches `recover` at most, which under a guard no
+ * further timeout moves (laws/reno_linux.h).
  */
 #ifndef UC_UNDO_H
 #define UC_UNDO_H
@@ -32,11 +32,12 @@
 /* RFC 5682 §2.1 step 2b: the new segments that may probe the path. */
 #define UC_UNDO_PROBES 2
 
-/* What returns if the timeout was spurious. It lies where a reduction in steps counts (flow.h),
- * which none does after a timeout. */
+/* What returns if the timeout was spurious. It takes the place of struct uc_prr (flow.h), which is
+ * not used after a timeout. */
 struct uc_undo {
-	__u32 cwnd;     /* in profile `rfc` 0: ECE has come since, nothing returns */
-	__u32 ssthresh; /* 0: the timeout is not judged, or not any more */
+	__u32 cwnd;     /* cwnd before the timeout; 0 in profile `rfc`: ECE has come since, nothing
+			 * returns */
+	__u32 ssthresh; /* that before the timeout; 0: the timeout is not judged, or not any more */
 	__u32 end;      /* the end of what was retransmitted since the timeout */
 } __attribute__((may_alias));
 
@@ -53,7 +54,7 @@ static __always_inline __u8 uc_undo_is_literal(const struct uc_flow *flow)
 	return flow->policy.profile == UC_PROFILE_RFC && !uc_law_has(flow->policy.law, UC_BYTES);
 }
 
-/* Returns whether it is still open if the last timeout was spurious. */
+/* Returns 1 while it is undecided whether the last timeout was spurious. */
 static __always_inline __u8 uc_undo_is_open(const struct uc_flow *flow)
 {
 	const struct uc_undo *undo = (const struct uc_undo *)&flow->reno.prr;
@@ -70,7 +71,7 @@ static __always_inline __u8 uc_undo_probes(const struct uc_flow *flow)
 	return uc_undo_is_open(flow) && !uc_before(flow->snd_una, undo->end);
 }
 
-/* Stops judging: the timeout was a loss's, or nothing shows that it was not. */
+/* Stops judging the last timeout: it counts as caused by a loss. */
 static __always_inline void uc_undo_close(struct uc_flow *flow)
 {
 	struct uc_undo *undo = uc_undo(flow);
@@ -82,8 +83,9 @@ static __always_inline void uc_undo_close(struct uc_flow *flow)
 }
 
 /*
- * Ends the probe by an ACK that acknowledges nothing (RFC 5682 §2.1 step 3a): the guest retransmits
- * all that it has sent, the probes too, which lie beyond `recover`.
+ * Stops judging the timeout at an ACK that shows no spurious one. If the guest was probing (RFC
+ * 5682 §2.1 step 3a), it now retransmits all that it has sent, the probes too, which lie beyond
+ * `recover`.
  */
 static __always_inline void uc_undo_refute(struct uc_flow *flow)
 {
@@ -95,7 +97,8 @@ static __always_inline void uc_undo_refute(struct uc_flow *flow)
 		undo->end = flow->snd_nxt;
 }
 
-/* Returns whether a first retransmission from `seq` on is of those that follow uc_undo_refute(). */
+/* Returns whether a first retransmission from `seq` on is one of the guest's retransmissions that
+ * follow uc_undo_refute(). */
 static __always_inline __u8 uc_undo_repairs(const struct uc_flow *flow, __u32 seq)
 {
 	const struct uc_undo *undo = (const struct uc_undo *)&flow->reno.prr;
@@ -178,8 +181,9 @@ static __always_inline __u8 uc_undo_judge(struct uc_flow *flow, __u32 acked_byte
 	return 0;
 }
 
-/* Returns the window in bytes that a byte-counting law gives while it is open, at least: as far as
- * RFC 5682 §2.1 step 2b lets the guest probe. Under a guard not beyond what may return. */
+/* Returns the minimum window in bytes of a law that counts bytes, while the guest probes: as far as
+ * RFC 5682 §2.1 step 2b lets it send, under a guard at most the window from before the timeout. 0:
+ * it does not probe. */
 static __always_inline __u32 uc_undo_probe_bytes(const struct uc_flow *flow)
 {
 	const struct uc_undo *undo = (const struct uc_undo *)&flow->reno.prr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * From the law's window W in bytes to the 16 bits of the header (invariants "no shrink" and "whole
- * segments").
+ * Converts the law's window W in bytes into the 16 bits of the header (invariants "no shrink" and
+ * "whole segments").
  *
  *   room   = whole segments between SND.NXT and SND.UNA + W, so that the right edge falls on a
  *            boundary of the guest's segments: a window that ends inside a segment makes the guest
@@ -45,8 +45,8 @@
  * good. */
 #define UC_FIRST_WINDOW_SEGMENTS 2
 
-/* Returns the law's window in bytes, without the guard's slack if the guest uses that: so it has no
- * more in flight than the law's window, too. */
+/* Returns the law's window in bytes, less the guard's slack if the guest has sent into the slack
+ * (UC_FLOW_OVERRAN): so such a guest, too, has at most the law's window in flight. */
 static __always_inline __u32 uc_allowed_bytes(const struct uc_flow *flow)
 {
 	__u32 law_bytes = uc_law_window_bytes(flow);

@@ -30,8 +30,7 @@ extern void cubictcp_state(struct sock *sk, __u8 new_state) __ksym __weak;
 extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym __weak;
 extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym __weak;
 
-/* Enters a connection into its group once it is established: then its cwnd is the initial window.
- */
+/* Enters an established connection into its group. Its window is then the initial window. */
 static __always_inline void begin(struct sock *sk)
 {
 	struct uc_ctrl *own;
@@ -70,7 +69,7 @@ static __always_inline void after_law(struct sock *sk)
 		join(sk, own);
 }
 
-/* Reports a change of the congestion state; snd_ssthresh is already what the law keeps. */
+/* Reports a change of the congestion state. The law has set snd_ssthresh for it already. */
 static __always_inline void change_state(struct sock *sk, __u8 new_state)
 {
 	struct uc_ctrl *own = state_of(sk);

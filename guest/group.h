@@ -43,8 +43,8 @@ struct {
 	__type(value, struct uc_ctrl_policy);
 } policies SEC(".maps");
 
-/* The last answer of a host that couples guests, for each group. An update replaces the whole
- * value. */
+/* For each group the last answer of a host that couples guests. User space writes it, always the
+ * whole value. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -53,7 +53,7 @@ struct {
 	__type(value, struct uc_ccc_told);
 } told SEC(".maps");
 
-/* Zeroes from which a new entry is copied; too large for the stack. */
+/* Zeros that initialize a new entry of groups or guests; they are too large for the stack. */
 struct zeros {
 	__u8 bytes[sizeof(struct uc_ctrl_group) > sizeof(struct uc_ctrl_guest)
 			   ? sizeof(struct uc_ctrl_group)
@@ -73,7 +73,7 @@ static __always_inline struct uc_ctrl_policy *policy_now(void)
 	return uc_only_entry(&policies);
 }
 
-/* Returns the group of this name, a new one if there is none; NULL if the table is full. */
+/* Returns the group with this key, a new one if there is none; NULL if the table is full. */
 static __always_inline struct uc_ctrl_group *find_group(const struct uc_ctrl_group_key *key)
 {
 	struct zeros *empty = uc_only_entry(&nothing);
@@ -81,7 +81,7 @@ static __always_inline struct uc_ctrl_group *find_group(const struct uc_ctrl_gro
 	return empty ? uc_find_or_add(&groups, key, empty) : NULL;
 }
 
-/* Returns the guest of this name, a new one if there is none; NULL if the table is full. */
+/* Returns the guest with this key, a new one if there is none; NULL if the table is full. */
 static __always_inline struct uc_ctrl_guest *find_guest(const struct uc_ctrl_guest_key *key)
 {
 	struct zeros *empty = uc_only_entry(&nothing);
@@ -97,7 +97,7 @@ static __always_inline __u32 prefix_of(__u32 word_be, __s32 bits)
 	return bits <= 0 ? 0 : word_be & bpf_htonl(~0U << (32 - bits));
 }
 
-/* Makes the keys of the connection's group and guest. */
+/* Sets the keys of the connection's group and guest in own. */
 static __always_inline void name_group(struct sock *sk, struct uc_ctrl *own)
 {
 	struct uc_ctrl_policy *policy = policy_now();

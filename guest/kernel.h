@@ -46,7 +46,7 @@ struct rb_root {
 
 struct sk_buff {
 	struct rb_node rbnode;
-	__u64 skb_mstamp_ns; /* of TCP: when it was sent last */
+	__u64 skb_mstamp_ns; /* when TCP last sent the segment */
 };
 
 struct sock {
@@ -73,20 +73,20 @@ struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_ssthresh;
 	__u32 snd_cwnd_clamp;
-	__u32 prior_cwnd; /* when the reduction that goes on began */
+	__u32 prior_cwnd; /* snd_cwnd before the reduction that is under way */
 	__u32 packets_out;
-	__u32 max_packets_out; /* the most of them in the last window */
+	__u32 max_packets_out; /* maximum of packets_out in the last window */
 	__u32 sacked_out;
 	__u32 lost_out;
 	__u32 retrans_out;
 	__u32 mss_cache;
-	__u32 srtt_us; /* ×8 */
+	__u32 srtt_us; /* in 1/8 µs */
 	__u64 bytes_acked;
 	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 };
 
-/* What tcp_cubic gets of an ACK; passed on unchanged. */
+/* The kernel's sample of an ACK, which is passed on to CUBIC unchanged. */
 struct ack_sample {
 	__u32 pkts_acked;
 };
@@ -128,7 +128,7 @@ enum tcp_ca_event {
 #define UC_TCP_CONG_NON_RESTRICTED 1
 #define UC_TCP_CONG_NEEDS_ECN      2
 
-/* The members that are used; libbpf puts each at its offset, and zeroes into the others. */
+/* The members that are used here; libbpf moves each to the kernel's offset and sets others to 0. */
 struct tcp_congestion_ops {
 	char name[16]; /* first, where the loader finds it */
 	__u32 (*ssthresh)(struct sock *sk);

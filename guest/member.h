@@ -9,9 +9,9 @@
 
 #include "group.h"
 
-/* How often a connection tries to join, at one ACK after the other, while the tables are full. */
+/* Maximum number of attempts to join, one at each ACK, of a connection that finds tables full. */
 #define REFUSALS_MAX 16
-/* The most levels of a balanced tree of all segments that a connection can have in flight. */
+/* Maximum depth of the kernel's balanced tree of a connection's unacknowledged segments. */
 #define RTX_DEPTH_MAX 48
 
 /* State by socket; it is freed with the socket. */
@@ -49,8 +49,8 @@ static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* Returns how long ago (µs) the first segment was sent that is not acknowledged; 0: there is none.
- */
+/* Returns the time in µs, at least 1, since the first unacknowledged segment was last sent; 0: there
+ * is none. */
 static __noinline __u32 first_age_us(struct sock *sk, __u64 now_ns)
 {
 	struct rb_node *node = BPF_CORE_READ(sk, tcp_rtx_queue.rb_node), *first = NULL;
@@ -148,7 +148,8 @@ static __always_inline void abandon(struct uc_ctrl *own, struct uc_ctrl_group *g
 }
 
 /*
- * Enters the connection into its group. Returns 1 if own->answer holds the group's answer.
+ * Enters the connection into its group. Returns 1 if own->answer has the group's answer, 0 if the
+ * connection stays uncoupled.
  *
  * This function and uc_ctrl_update() hold the lock. They are global, so the verifier checks each
  * once, for any argument, and not at each call.
@@ -191,7 +192,7 @@ __noinline int uc_ctrl_join(struct uc_ctrl *own)
 	return 1;
 }
 
-/* Reports to the group. Returns 1 if own->answer holds the group's answer. */
+/* Reports to the group. Returns 1 if own->answer has the group's answer, 0 if it is in no group. */
 __noinline int uc_ctrl_update(struct uc_ctrl *own)
 {
 	__u64 now_ns = bpf_ktime_get_ns(), window_was_q16;

@@ -92,8 +92,8 @@ static __always_inline bool is_tick(const void *function)
 }
 
 /*
- * Records a stall. The longest recent one counts; each shorter stall reduces it by an eighth of the
- * difference, so a single long stall (a migration, say) is forgotten.
+ * Records a stall. seen->longest_us is the longest recent stall. Each shorter stall reduces it by an
+ * eighth of the difference, so a single long stall, such as a migration, loses its effect.
  */
 static __always_inline void heard(struct uc_pvtcp_stalls *seen,
 				  const struct uc_pvtcp_policy *policy, __u64 now_ns, __u64 late_us)
@@ -129,8 +129,8 @@ int BPF_PROG(uc_pvtcp_tick, struct hrtimer *timer, __s64 *now)
 	return 0;
 }
 
-/* Returns the minimum RTO that a socket should have: during a period of stalls the usual one plus
- * the longest stall, so that a timer armed just before a stall outlasts it. */
+/* Returns the minimum RTO in µs that a socket should have: policy->least_us, and until hold_ms after
+ * the last stall also the longest stall, so that a timer armed just before a stall outlasts it. */
 static __always_inline __u32 wanted_us(const struct uc_pvtcp_policy *policy,
 				       const struct uc_pvtcp_stalls *seen, __u64 now_ns)
 {
@@ -142,8 +142,8 @@ static __always_inline __u32 wanted_us(const struct uc_pvtcp_policy *policy,
 	return wanted < UC_PVTCP_MOST_US ? wanted : UC_PVTCP_MOST_US;
 }
 
-/* Returns whether to change a socket's minimum RTO: it is raised at once, and lowered only by a
- * quarter or more, so not after each stall. */
+/* Returns whether to change a socket's minimum RTO from has_us (0: not set yet) to wanted: it is
+ * raised at once, but lowered only by more than a quarter, so not after each stall. */
 static __always_inline bool is_due(__u32 has_us, __u32 wanted)
 {
 	return wanted > has_us || wanted < has_us - (has_us >> 2);

@@ -10,23 +10,23 @@
 
 struct uc_pvtcp_policy {
 	__u32 least_us; /* a connection's minimum RTO while there are no stalls */
-	__u32 hold_ms;  /* how long stalls count after the last one */
-	__u32 late_us;  /* lateness from which on a tick was stalled */
+	__u32 hold_ms;  /* time after the last stall for which the minimum RTO stays raised */
+	__u32 late_us;  /* minimum lateness of a tick that counts as a stall */
 	__u32 unused;
 };
 
 /* Stalls of all processors. */
 struct uc_pvtcp_stalls {
-	__u64 last_ns;
-	__u64 longest_us; /* of the recent stalls, see heard() */
+	__u64 last_ns;    /* end of the last stall, CLOCK_MONOTONIC */
+	__u64 longest_us; /* longest recent stall, see heard() in pvtcp.bpf.c */
 	__u64 count;
 };
 
 struct uc_pvtcp_counts {
-	__u64 sockets; /* with a minimum RTO set here */
-	__u64 raised;
+	__u64 sockets; /* whose minimum RTO these programs have set */
+	__u64 raised;  /* times that a socket's minimum RTO was raised */
 	__u64 lowered;
-	__u64 timeouts;    /* of these sockets */
+	__u64 timeouts;    /* retransmission timeouts of sockets in the control group */
 	__u64 after_stall; /* of the timeouts, those within ECHO_NS of a stall's end */
 	__u64 refused;     /* the kernel refused the minimum RTO: it is below two ticks */
 };

@@ -32,7 +32,7 @@ struct {
 	__type(value, struct uc_tune_counts);
 } counts SEC(".maps");
 
-/* Sets a number of a socket unless it is 0, and counts a refusal. */
+/* Sets a socket option unless value is 0, and counts a refusal of the kernel. */
 static __always_inline void set(struct bpf_sock_ops *ops, int option, __u32 value, __u64 *refused)
 {
 	if (value && bpf_setsockopt(ops, SOL_TCP, option, &value, sizeof(value)))

@@ -16,7 +16,7 @@ struct uc_tune_settings {
 };
 
 struct uc_tune_counts {
-	__u64 connections; /* opened since the settings are in force */
+	__u64 connections; /* opened or accepted since the settings are in force */
 	__u64 refused_congestion_control;
 	__u64 refused_initial_window;
 	__u64 refused_rto_min;

@@ -1,10 +1,10 @@
-//! Compiles the C core natively and makes its Rust face.
+//! Compiles the C core natively, and generates its Rust bindings.
 
 use std::path::PathBuf;
 
 use uc_words::fnv::fnv1a;
 
-/// What user space writes into maps: flows of another host, policies and rules, and a host's answer to a
+/// C structs that user space writes into maps: flows of another host, policies and rules, and a host's answer to a
 /// guest's group; and the reports that tests send to programs.
 const WRITTEN: [&str; 21] = [
     "uc_flow",

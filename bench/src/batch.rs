@@ -13,27 +13,27 @@ use uc_lab::vm::Templates;
 use crate::arms::{self, Watch};
 use crate::traces::Traces;
 
-/// Parameters of a batch.
+/// What a batch of runs needs in addition to the experiment: backend, repetitions and limits.
 pub struct Batch {
-    /// Backend of all runs.
+    /// Backend on which all runs are made.
     pub arm: Arm,
-    /// Repetitions of every case at every point.
+    /// Number of repetitions of every case at every point.
     pub repeat: u32,
-    /// Number of concurrent runs.
+    /// Number of runs at the same time.
     pub jobs: usize,
-    /// Seed of the first repetition; the others count up from it.
+    /// Seed of repetition 0; each further repetition has the next number as its seed.
     pub seed: u64,
-    /// Set to cancel all runs; see [`uc_program::cancel_on_signal`].
+    /// Flag that cancels all runs when it is set; see [`uc_program::cancel_on_signal`].
     pub cancel: Arc<AtomicBool>,
-    /// Time from which no further run begins.
+    /// Time after which no further run begins; `None`: no limit.
     pub until: Option<Instant>,
-    /// Where packets and flows of the runs go.
+    /// Folders for the packets and the flows of the runs.
     pub traces: Traces,
 }
 
 impl Batch {
-    /// Checks before the first run that the records fit into memory, and that the backend can do
-    /// what every point asks for.
+    /// Checks before the first run that the records fit into memory, and that the backend can run every case at every
+    /// point.
     ///
     /// # Errors
     /// What is impossible, and the remedy.
@@ -42,7 +42,7 @@ impl Batch {
         arms::check(self.arm, points)
     }
 
-    /// Runs everything. Records are ordered by point, case and repetition, whichever ended first.
+    /// Makes all runs. The records are sorted by point, case and repetition.
     pub fn run(&self, points: &[Point]) -> Result<Vec<RunRecord>> {
         let records = Mutex::new(Vec::new());
         let tasks = tasks(points, self.seed, |_, _| (0..self.repeat).collect());
@@ -55,11 +55,11 @@ impl Batch {
         Ok(records)
     }
 
-    /// Makes the runs, and those again whose network was late, with fewer at a time. `done` gets each record
-    /// as soon as its run counts, and those that are late even alone ([`Pool::each_in_time`]).
+    /// Makes the runs. Repeats those whose emulated network was late, with fewer at the same time. `done` gets each
+    /// record as soon as its run counts; also the record of a run that is late even alone ([`Pool::each_in_time`]).
     ///
     /// # Errors
-    /// The first error of a run or of `done`; no further run has begun since.
+    /// The first error of a run or of `done`; no further run began after it.
     pub fn run_each(
         &self,
         tasks: &[Task<'_>],
@@ -116,7 +116,7 @@ impl Batch {
     }
 }
 
-/// Sorts records by point, case in the order of the file, and repetition.
+/// Sorts records by point, then by case in the order of the file, then by repetition.
 fn sort(records: &mut [RunRecord], points: &[Point]) {
     records.sort_by_cached_key(|record| {
         let mut points = points.iter().filter(|point| point.number == record.point);
@@ -135,7 +135,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates one progress bar for all tasks, in nanoseconds of run time.
+/// Creates one progress bar for all tasks. Its unit is nanoseconds of the runs' time.
 fn bar(tasks: &[Task<'_>]) -> ProgressBar {
     let durations = tasks.iter().map(|task| task.experiment.duration.0);
     let style = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %  {eta} left")

@@ -46,16 +46,16 @@ enum Command {
     Packetdrill(packetdrill::Packetdrill),
     #[command(hide = true)]
     Manual(manual::Manual),
-    /// The first process inside a guest of `uc-bench run --on vm`
+    /// Run as the first process inside a VM guest of `uc-bench run --on vm`
     #[command(hide = true)]
     Machine,
 }
 
 impl Arguments {
-    /// Executes the command; returns false for a negative answer.
+    /// Executes the command; returns false, for exit status 1, after a negative answer.
     ///
     /// # Errors
-    /// One line when printed with `{:#}`.
+    /// The format `{:#}` prints an error in one line.
     pub fn execute(self) -> Result<bool> {
         match self.command {
             Command::Demo(demo) => demo.execute(),

@@ -1,5 +1,5 @@
-//! `uc-bench`: Undercurrent's program for experiments. Exit status 0: done, or everything holds; 1: a
-//! negative answer; 2: an error, in one line on standard error.
+//! `uc-bench`: Undercurrent's program for experiments. Exit status 0: done, or the answer is positive; 1: a negative
+//! answer; 2: an error, which is one line on standard error.
 
 use std::process::ExitCode;
 

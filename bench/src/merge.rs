@@ -1,4 +1,4 @@
-//! `uc-bench merge`: one result from the runs of several machines.
+//! `uc-bench merge`: makes one result from the runs of several machines.
 
 use std::path::PathBuf;
 
@@ -23,10 +23,10 @@ pub struct Merge {
     /// Folders that `uc-bench run --shard` or an interrupted `uc-bench run` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// Folder of the laws of the runs, if it has moved since `uc-bench run --laws DIR`
+    /// Folder of the laws that the runs used, if the folder has moved since `uc-bench run --laws DIR`
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
-    /// Number of concurrent further runs [default: as for `uc-bench run`]
+    /// Number of further runs that are made at the same time [default: as for `uc-bench run`]
     #[arg(
         long,
         value_name = "N",
@@ -36,15 +36,15 @@ pub struct Merge {
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// Folder for report.html, results.json, flows.csv, verdicts.csv, values.jsonl and
-    /// records.json
+    /// Folder into which report.html, results.json, flows.csv, verdicts.csv, values.jsonl and records.json are
+    /// written
     /// [default: out/NAME]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
 impl Merge {
-    /// Reads the folders, makes further runs if they are needed, and writes the result.
+    /// Reads the folders, makes further runs if undecided expectations need them, and writes the result.
     pub fn execute(self) -> Result<bool> {
         // Loaded once, they are found by their hash.
         self.laws.as_deref().map(Laws::read).transpose()?;

@@ -1,4 +1,4 @@
-//! Files that a command writes for each run in addition to its result: packets, and flows as qlog.
+//! Files that a command writes for each run in addition to its result: packet captures, and flows as qlog.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -9,28 +9,28 @@ use uc_batch::Task;
 use uc_experiment::{FlowRecord, RunRecord};
 use uc_report::qlog::{self, Origin};
 
-/// Folders for the files of packet captures and of qlog.
+/// Folders for packet captures and for qlog files.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     /// Folder for packet captures; `None`: none are written.
     pub pcap: Option<PathBuf>,
     /// Folder for the flows' qlog files; `None`: none are written.
     pub qlog: Option<PathBuf>,
-    /// Whether the experiment has several points, whose number is then in the names.
+    /// Whether the experiment has several points; files' names then contain the point's number.
     pub is_swept: bool,
 }
 
 impl Traces {
-    /// Returns the file for a run's packets.
+    /// Returns the path of the file for a run's packets; `None` if no packets are written.
     pub fn capture(&self, task: &Task<'_>) -> Option<PathBuf> {
         let folder = self.pcap.as_ref()?;
         Some(folder.join(format!("{}.pcapng", self.stem(task))))
     }
 
-    /// Writes the flows of a run, each into a file of its own.
+    /// Writes each flow of a run into a qlog file of its own.
     ///
     /// # Errors
-    /// The error with the file's path, which then does not exist.
+    /// The error with the file's path. An incomplete file does not keep that name.
     pub fn write_flows(&self, task: &Task<'_>, record: &RunRecord) -> Result<()> {
         let Some(folder) = &self.qlog else {
             return Ok(());
@@ -45,7 +45,7 @@ impl Traces {
         Ok(())
     }
 
-    /// Returns the beginning of a run's files: `CASE-RUN`, or `CASE-POINT-RUN` in a sweep.
+    /// Returns the beginning of a run's file names: `CASE-RUN`, or `CASE-POINT-RUN` in a sweep.
     fn stem(&self, task: &Task<'_>) -> String {
         let (case, run) = (task.case.name.replace('/', "-"), task.run);
         if self.is_swept {
@@ -56,7 +56,7 @@ impl Traces {
     }
 }
 
-/// Writes a flow under a temporary name until it is complete.
+/// Writes a flow's qlog file, under a temporary name until it is complete.
 fn write_flow(path: &Path, task: &Task<'_>, record: &RunRecord, flow: &FlowRecord) -> Result<()> {
     let title = task.name();
     let origin = Origin {

@@ -12,7 +12,7 @@
 
 #include "maps.h"
 
-/* Returns the port of a packet, if packets are held there. */
+/* Returns the port of a packet; NULL if no packets are held there. */
 static __always_inline struct uc_hold_port *uc_hold_port_of(const struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
@@ -20,8 +20,9 @@ static __always_inline struct uc_hold_port *uc_hold_port_of(const struct __sk_bu
 	return bpf_map_lookup_elem(&ports, &ifindex);
 }
 
-/* Returns the verdict for a packet towards the guest. A frame for the guest skips all other
- * programs; one for the network goes into the port as if the guest had sent it. */
+/* Returns the verdict for a packet towards the guest. If user space has sent it: a frame for the
+ * guest skips all other programs; one for the network goes into the port as if the guest had sent
+ * it. Any other packet: TC_ACT_UNSPEC. */
 static __always_inline int uc_hold_pass_own(struct __sk_buff *skb)
 {
 	const struct uc_hold_port *port;

@@ -17,17 +17,17 @@ struct uc_hold_control {
 };
 
 /*
- * SYNs of flows that are not held: how many of each direction of a port are handed over in an
- * interval, and how many SYN-ACKs. A server that accepts five thousand connections in a second gets
- * them all.
+ * Maximum number of SYNs in each direction of a port, and of SYN-ACKs to the guest, that are handed
+ * over to user space in an interval if their flows are not held; and the interval's length in ns. A
+ * server that accepts five thousand connections in a second gets them all.
  */
 #define UC_HOLD_SYNS_MAX 512
 #define UC_HOLD_SYNS_NS  100000000
 
 /* The SYNs of one kind that were handed over. */
 struct uc_hold_syns {
-	__u64 interval; /* number of the interval */
-	__u64 count;    /* in it */
+	__u64 interval; /* number of the interval: bpf_ktime_get_ns() ÷ UC_HOLD_SYNS_NS */
+	__u64 count;    /* SYNs handed over in that interval */
 };
 
 /* What the programs know of a port. */
@@ -54,7 +54,7 @@ struct uc_hold_flow {
 	__u64 timestamps; /* value of the option, as in the header; 0: none */
 };
 
-/* What passed though its flow was held or could have been. */
+/* Number of packets that passed although their flow was held or could have been. */
 struct uc_hold_passed {
 	__u64 packets; /* of held flows, because a ring was full, or the packet too large */
 	__u64 syns;    /* beyond UC_HOLD_SYNS_MAX */
@@ -63,7 +63,7 @@ struct uc_hold_passed {
 /* A packet that is handed over: this head, and the whole frame behind it. */
 struct uc_hold_head {
 	struct uc_key key;
-	__u32 mark; /* of the packet, and its priority */
+	__u32 mark; /* skb->mark of the packet; next field: its skb->priority */
 	__u32 priority;
 	__u32 frame_bytes;
 	__u32 payload_bytes;

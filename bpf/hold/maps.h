@@ -25,7 +25,7 @@ struct uc_hold_ring {
 	__uint(max_entries, 4096);
 };
 
-/* The rings by the ports' ifindex. */
+/* Ring buffer of each port, keyed by the port's interface index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
 	__uint(max_entries, 4096);
@@ -33,8 +33,9 @@ struct {
 	__array(values, struct uc_hold_ring);
 } rings SEC(".maps");
 
-/* A port's flows whose packets are handed over: of each struct uc_key a struct uc_hold_flow. By
- * their sizes, since clang leaves types that only an inner map names out of the object. */
+/* A port's flows whose packets are handed over: the key is a struct uc_key, the value a struct
+ * uc_hold_flow. Only their sizes are given, since clang leaves types that only an inner map names
+ * out of the object. */
 struct uc_hold_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -43,7 +44,7 @@ struct uc_hold_table {
 	__uint(value_size, sizeof(struct uc_hold_flow));
 };
 
-/* The tables by the ports' ifindex. */
+/* Table of the flows of each port, keyed by the port's interface index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
 	__uint(max_entries, 4096);
@@ -51,7 +52,7 @@ struct {
 	__array(values, struct uc_hold_table);
 } held_flows SEC(".maps");
 
-/* The ports by ifindex. */
+/* Settings of each port, keyed by interface index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);

@@ -11,7 +11,7 @@
 
 #include "../../core/laws/table.h"
 
-/* A number that tells one layout of the maps from any other; the compiler is given it. */
+/* A number that differs between any two layouts of the maps; set by the compiler's -DUC_LAYOUT. */
 #ifndef UC_LAYOUT
 #define UC_LAYOUT 0
 #endif

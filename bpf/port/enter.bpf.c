@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Enters flows that another host has handed over, whose handshake was translated there. User space checks
- * each flow, and runs this program once for it, with a frame that holds the flow's slot and annex.
+ * Enters flows that another host has handed over, whose handshake was translated there. User space
+ * checks each flow, and runs this program once for it, with a frame that holds the flow's slot and
+ * annex.
  *
  * A packet may interrupt the program, so it leaves the scratch memory of the port's programs alone.
  * Like them it holds one lock at a time, and only takes what is free or stale (places.h).

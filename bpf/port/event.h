@@ -14,10 +14,10 @@ enum uc_event_kind {
 	UC_EVENT_SYN_AGAIN,       /* a repeated SYN; value: SYNs so far */
 	UC_EVENT_AGREED,          /* value: enum uc_agreed; after: the first window */
 	UC_EVENT_CUT,             /* value: law `dctcp`: α in 1/2^30; others: smoothed RTT, us */
-	UC_EVENT_FAST_RETRANSMIT, /* value: bytes in flight; also of a timeout */
+	UC_EVENT_FAST_RETRANSMIT, /* value, as of UC_EVENT_TIMEOUT: bytes in flight */
 	UC_EVENT_TIMEOUT,
 	UC_EVENT_RECOVERED,
-	UC_EVENT_BELOW,       /* before: receiver's window; after: advertised one, smaller */
+	UC_EVENT_BELOW,       /* before: the receiver's window; after: the advertised one */
 	UC_EVENT_RETURNED,    /* the advertised window is the receiver's again */
 	UC_EVENT_SHARED,      /* law `coupled`: the group's first answer; after: the share */
 	UC_EVENT_GUARDED,     /* value: bytes beyond the furthest edge advertised */
@@ -47,7 +47,7 @@ struct uc_event {
 			     */
 	__u32 after_bytes;  /* the window after it; of a reduction, its target */
 	__u32 value;        /* depends on the kind */
-	__u16 number;       /* of the event in the flow's life, from 1 on */
+	__u16 number;       /* number of the event in the flow's life, from 1 on */
 	__u8 kind;          /* enum uc_event_kind */
 	__u8 times;         /* repetitions that the event stands for; 255: or more */
 };

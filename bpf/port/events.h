@@ -39,9 +39,8 @@ struct {
 	__type(value, __u32);
 } passed_count SEC(".maps");
 
-/* Returns whether a packet's reason is an event: its flow doesn't go on, and was not unknown
- * before.
- */
+/* Returns whether a packet with this reason is an event: no known flow goes on, and the reason is
+ * not UC_NO_HANDSHAKE. */
 static __always_inline __u8 uc_is_news(enum uc_reason reason)
 {
 	return !uc_goes_on(reason) && reason != UC_NO_HANDSHAKE;

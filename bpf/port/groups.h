@@ -64,8 +64,8 @@ struct {
 	__type(value, struct uc_group_guest);
 } guests SEC(".maps");
 
-/* Members by their flow's place in `flows`, and half as many: flows that share windows take two
- * places. Others have none. */
+/* Members, keyed by their flow's index in `flows`. At most half as many as `flows` has entries,
+ * since a flow that shares windows takes two. Other flows have no member. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -136,7 +136,7 @@ static __always_inline __u32 uc_stretch(__u32 number, __u32 places)
 	return (__u64)(number * 0x9e3779b9U) * places >> 32;
 }
 
-/* Returns whether an entry may be taken. */
+/* Returns whether an entry may be taken: it was never used, or not for UC_GROUP_IDLE_NS. */
 static __always_inline int uc_is_unused(__u64 used_ns, __u64 now_ns)
 {
 	return !used_ns || now_ns > used_ns + UC_GROUP_IDLE_NS;
@@ -232,8 +232,8 @@ static __always_inline __u32 uc_priority_at(__u32 ifindex, __be16 tcp_port)
 }
 
 /*
- * Returns the weight of a flow among its guest's, 1 to 255: the priority of the guest's TCP port,
- * or of the remote one; otherwise that of the flow's rule, or policy's for all other flows.
+ * Returns the weight of a flow among its guest's flows, 1 to 255: the priority of the guest's TCP
+ * port, or of the remote one; otherwise that of the flow's rule, or policy's for all other flows.
  */
 static __always_inline __u8 uc_weight_of(const struct uc_key *flow, __u8 share,
 					 const struct uc_port_coupling *policy)

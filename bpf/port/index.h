@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * From a key to the place of its flow.
+ * Finds the index in the map `flows` of the flow with a key; comments call this index the flow's
+ * place.
  *
  * `buckets` has two halves. A key has a bucket in each, which the two halves of its hash select,
  * and its entry is in one of them: in the emptier one when it was entered, and it never moves (Azar
@@ -66,7 +67,7 @@ static __always_inline __u64 uc_entry_of(__u64 hash, __u32 place)
 	return (__u64)uc_tag(hash) << 32 | (place + 1);
 }
 
-/* An entry that is taken, but not written yet. No tag is 0. */
+/* An entry that is taken, but not written yet. No written entry equals it, since no tag is 0. */
 #define UC_RESERVED 1ULL
 
 /* Returns a bucket of a hash, in the first half or the second; NULL only for the verifier. */

@@ -27,7 +27,7 @@ struct {
 	__type(value, struct uc_slot);
 } flows SEC(".maps");
 
-/* Where a key's flow is: index.h. */
+/* Hash buckets that give the index in `flows` of a key's flow (index.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -44,7 +44,7 @@ struct {
 } secrets SEC(".maps");
 
 /* The places that flows have left: where a new flow finds a free one at once, however many others
- * are taken. Each is here once. */
+ * are taken. Each place is here once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 65536);
@@ -74,7 +74,7 @@ struct {
 	__type(value, struct uc_marked);
 } marked SEC(".maps");
 
-/* Turns of half-open flows: table.h. */
+/* Rings of the half-open flows of each port, the oldest displaced first (table.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 16384);
@@ -98,7 +98,7 @@ struct {
 	__type(value, struct uc_hooks);
 } hooks SEC(".maps");
 
-/* Packets by direction and reason, by the port's index. */
+/* Number of packets by direction and reason; the map's index is the port's counter index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, UC_NUMBER_PAST + 1);
@@ -113,13 +113,13 @@ struct {
 	__type(value, struct uc_cursor);
 } cursors SEC(".maps");
 
-/* Scratch memory for a slot before it is entered, and for a peer's stored SYN: they are too large for
- * the stack. */
+/* Scratch memory for a slot before it is entered, and for a peer's stored SYN: they are too large
+ * for the stack. */
 struct uc_scratch {
 	__u64 words[(sizeof(struct uc_slot) + 7) / 8];
 	struct uc_annex annex;
 	struct uc_asked peers;
-	__u8 had_asked; /* peers.stored before the step */
+	__u8 had_asked; /* peers.stored before uc_step_unknown() */
 	/* takes no room: clang gives BTF of what only a map of maps holds (rules.h) nowhere else */
 	struct uc_page_key page_keys[0];
 	struct uc_page pages[0];
@@ -217,8 +217,8 @@ static __always_inline struct uc_hooks *uc_hooks_of(__u32 number)
 
 /*
  * Records that the hook of a segment has seen it. Returns whether the other hook is blind. `index`:
- * of the port. A global function, so that the verifier checks it once and not for each state of a
- * caller; hence no pointer but the context, which it doesn't use.
+ * the port's counter index (uc_number_of()). A global function, so that the verifier checks it once
+ * and not for each state of a caller; hence no pointer but the context, which it doesn't use.
  */
 __attribute__((noinline)) int uc_ask_hooks(struct __sk_buff *skb, __u32 index, __u32 to_guest,
 					   __u32 flags, __u64 now_ns)

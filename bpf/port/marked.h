@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Marked data of flows that are not in the table, which core/unanswered.h decides about. Two CPUs may
- * write an entry at once, or one whose element the kernel has just given to another flow: entries
- * have no lock, and a flow that is wrongly taken for deaf would need UC_SILENT_MARKS such accidents.
+ * Marked data of flows that are not in the table, which core/unanswered.h decides about. Two CPUs
+ * may write an entry at once, or one whose element the kernel has just given to another flow:
+ * entries have no lock, and only UC_SILENT_MARKS such accidents could make a flow's marked data be
+ * dropped wrongly.
  */
 #ifndef UC_MARKED_H
 #define UC_MARKED_H
 
 #include "rules.h"
 
-/* Takes in a segment of the guest: a SYN or SYN-ACK, or any other of an unknown flow. */
+/* Updates the entry of a flow in `marked`, if there is one, from a segment of the guest: a SYN or
+ * SYN-ACK, or any other segment of an unknown flow. */
 static __always_inline void uc_hear_guest(const struct uc_key *key,
 					  const struct uc_segment *segment, __u64 now_ns)
 {
@@ -19,8 +21,8 @@ static __always_inline void uc_hear_guest(const struct uc_key *key,
 		uc_hear_segment(known, segment, now_ns);
 }
 
-/* Decides about the marked segment in `pending`. Returns UC_NO_HANDSHAKE or UC_UNANSWERED. `first`: set
- * to 1 for the first data of its flow that is dropped. */
+/* Decides about the marked segment in `pending`. Returns UC_NO_HANDSHAKE or UC_UNANSWERED. `first`:
+ * set to 1 for the first data of its flow that is dropped. */
 static __always_inline enum uc_reason uc_answer_for(struct __sk_buff *skb, struct uc_pending *now,
 						    __u8 *first)
 {

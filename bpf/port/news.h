@@ -18,16 +18,17 @@
 #define UC_SEEN_CLOSED 0x00800000
 #define UC_SEEN_BELOW  0x01000000 /* the advertised window is below the receiver's */
 #define UC_SEEN_SHARED 0x02000000 /* law `coupled`: the group has answered */
-/* How often the advertised window fell below the receiver's or returned, and one more time. */
+/* Number of recorded changes of UC_SEEN_BELOW, 0 to 6 (UC_TURNS_NOTED), in units of UC_SEEN_A_TURN;
+ * further changes are not recorded. */
 #define UC_SEEN_TURNS   0x1c000000
 #define UC_SEEN_A_TURN  0x04000000
-#define UC_SEEN_VERDICT 0x20000000 /* UC_TRIAL_VERDICT */
+#define UC_SEEN_VERDICT 0x20000000 /* the test of the path's ECN has ended: UC_TRIAL_VERDICT */
 #define UC_SEEN_FLOW    0x80000000 /* set in each fingerprint */
 /* In place of a fingerprint: events of this flow are not recorded. */
 #define UC_SEEN_BY_NOBODY 0x40000000
 
-/* How often it is recorded that the window falls below the receiver's or returns: one about as
- * large as the receiver's does so at each ACK. */
+/* Maximum number of recorded changes of UC_SEEN_BELOW, times UC_SEEN_A_TURN: a window about as
+ * large as the receiver's would cause one at each ACK. */
 #define UC_TURNS_NOTED (6 * UC_SEEN_A_TURN)
 
 /* Returns the fingerprint of the present state of a slot's flow. */
@@ -62,16 +63,16 @@ static __always_inline __u8 uc_has_news(const struct uc_slot *slot, const struct
 
 /* Facts for events, read under the flow's lock. */
 struct uc_facts {
-	__u32 cwnd;  /* the shadow's before the segment, in its own unit; set by the caller */
+	__u32 cwnd;  /* the shadow's cwnd before the segment, in its own unit; set by the caller */
 	__u32 kinds; /* enum uc_event_kind, the first in the highest of four bytes */
-	__u32 before_bytes; /* the shadow's window */
+	__u32 before_bytes; /* the shadow's window before the event; next field: after it */
 	__u32 after_bytes;
 	__u32 receiver_bytes;
 	__u32 given_bytes;
 	__u32 share_bytes;
 	__u32 flight_bytes;
 	__u32 beyond_bytes;
-	__u32 signal; /* of a cut: α, or the smoothed round-trip time */
+	__u32 signal; /* number of a cut: uc_cut_signal() */
 	__u32 agreed;
 	__u32 remote; /* enum uc_remote_news, if the segment has brought any */
 	__u8 closing;
@@ -86,7 +87,8 @@ static __always_inline __u32 uc_and_kind(__u32 kinds, enum uc_event_kind kind)
 	return kinds << 8 | kind;
 }
 
-/* Returns the event between the first SYN and the end of the handshake. */
+/* Returns the event (enum uc_event_kind) by which fingerprint `now` differs from `was`, between the
+ * first SYN and the end of the handshake; UC_EVENT_NONE: none. */
 static __always_inline __u32 uc_kinds_of_opening(__u32 was, __u32 now)
 {
 	if (!was || (was & UC_SEEN_STAGE) > (now & UC_SEEN_STAGE) ||
@@ -97,7 +99,8 @@ static __always_inline __u32 uc_kinds_of_opening(__u32 was, __u32 now)
 	return (was ^ now) & UC_SEEN_SYNS ? UC_EVENT_SYN_AGAIN : UC_EVENT_NONE;
 }
 
-/* Returns the events of an established flow. A fifth one pushes the first out of the list. */
+/* Returns the events of an established flow by which fingerprint `now` differs from `was`, as
+ * uc_facts.kinds. A fifth event pushes the first out of the list. */
 static __always_inline __u32 uc_kinds_between(__u32 was, __u32 now)
 {
 	__u32 differs = was ^ now, kinds = UC_EVENT_NONE;

@@ -52,7 +52,7 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	return UC_TABLE_FULL;
 }
 
-/* Notes in the guest's SYN in `pending` whether its port may ask for ECN. */
+/* Sets `blind` of the guest's SYN in `pending` if its port may not ask for ECN. */
 static __always_inline void uc_look_at_hooks(struct uc_pending *now)
 {
 	struct uc_hooks *seen = uc_hooks_of(uc_number_of(&now->key.ifindex));
@@ -61,8 +61,8 @@ static __always_inline void uc_look_at_hooks(struct uc_pending *now)
 		now->segment.blind = !uc_hooks_ask(seen, now->now_ns);
 }
 
-/* Reads the peer's SYN that is stored for the key in `pending`. If the guest's SYN-ACK may answer it,
- * its DSCP becomes that of the packet, to select the rule. */
+/* Reads the peer's SYN that is stored for the key in `pending`. If the guest's SYN-ACK may answer
+ * it, its DSCP becomes that of the packet, to select the rule. */
 static __always_inline void uc_read_asked(struct uc_pending *now, struct uc_scratch *fresh)
 {
 	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
@@ -77,8 +77,8 @@ static __always_inline void uc_read_asked(struct uc_pending *now, struct uc_scra
 		now->frame.dscp = asking->dscp;
 }
 
-/* Stores the peer's SYN in `pending` until the guest answers it, or forgets the one that was stored.
- * Returns 0 if there is no room. */
+/* Stores the peer's SYN in `pending` until the guest answers it, or forgets the one that was
+ * stored. Returns 0 if there is no room. */
 static __always_inline int uc_write_asked(const struct uc_pending *now,
 					  const struct uc_scratch *fresh)
 {
@@ -124,8 +124,8 @@ __attribute__((noinline)) int uc_open_unknown(struct __sk_buff *skb)
 }
 
 /* Returns the place of the annex that a known flow would have, if it began again by a rule: the
- * flow's own place if it needs none, otherwise that of its present annex, otherwise one that is taken
- * now, which is also in `spare`. UC_NO_PLACE: none is to be had. */
+ * flow's own place if it needs none, otherwise that of its present annex, otherwise one that is
+ * taken now, which is also in `spare`. UC_NO_PLACE: none is to be had. */
 static __always_inline __u32 uc_next_place_of(struct __sk_buff *skb, struct uc_pending *now,
 					      const struct uc_opening *how, __u32 annex_place,
 					      enum uc_next_annex needs, __u32 *spare)
@@ -162,8 +162,8 @@ static __always_inline __u32 uc_begin_again(struct uc_slot *slot, const struct u
  * another CPU is entering it. */
 #define UC_NOT_KNOWN (-1)
 
-/* Handles the SYN or SYN-ACK in `pending`, of the flow at the place there. Returns its reason. A global
- * function, as above. */
+/* Handles the SYN or SYN-ACK in `pending`, whose flow has its index in `flows` there. Returns the
+ * packet's reason. A global function, which the verifier checks once on its own. */
 __attribute__((noinline)) int uc_open_known(struct __sk_buff *skb)
 {
 	struct uc_opening *how = uc_opening_now();

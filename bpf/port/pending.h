@@ -2,9 +2,10 @@
 /*
  * Tail calls. The stack of one program has no room for all that may be done for a packet, so a
  * port's program tail-calls others: for a SYN (open.h), for an ACK whose window a group decides
- * (share.h), to record an event (events.h), and for marked data of an unknown flow (marked.h). A tail call doesn't return, and the called program
- * starts without the caller's variables. So the caller saves the packet's state in `pending`, one
- * entry for each CPU: no other packet runs on the CPU between the two programs.
+ * (share.h), to record an event (events.h), and for marked data of an unknown flow (marked.h). A
+ * tail call doesn't return, and the called program starts without the caller's variables. So the
+ * caller saves the packet's state in `pending`, one entry for each CPU: no other packet runs on the
+ * CPU between the two programs.
  */
 #ifndef UC_PENDING_H
 #define UC_PENDING_H
@@ -21,7 +22,7 @@ struct uc_member_report {
 	struct uc_ccc_report ccc;
 	__u8 closed; /* 1: the connection has ended, and leaves its group */
 	__u8 share;  /* the flow's weight, by its rule */
-	__u8 dscp;   /* of its SYN */
+	__u8 dscp;   /* DSCP of the flow's SYN */
 };
 
 struct uc_pending {
@@ -34,15 +35,15 @@ struct uc_pending {
 	struct uc_ccc_answer answer;
 	struct uc_facts facts; /* for events: news.h */
 	__u64 now_ns;
-	__u32 place;   /* the flow's in `flows`; UC_NO_PLACE: of no known flow */
-	__u32 annex;   /* that of the annex of a new flow; UC_NO_PLACE: it has none */
+	__u32 place;   /* the flow's index in `flows`; UC_NO_PLACE: the flow is unknown */
+	__u32 annex;   /* index of a new flow's annex in `flows`; UC_NO_PLACE: it has none */
 	__u32 reason;  /* enum uc_reason */
 	__u32 number;  /* as in uc_known */
 	__u8 awaits;   /* UC_AWAITS_* */
 	__u8 has_news; /* 1: there are events to record */
 	__u8 was;      /* report.share before a change of policy was applied */
 	__u8 heard;    /* 1: uc_join_port has run for this packet */
-	__u8 answered; /* 1: its group has answered there */
+	__u8 answered; /* 1: the group has answered in uc_join_port */
 };
 
 struct {
@@ -81,7 +82,7 @@ struct uc_known {
 	__u32 place;  /* UC_NO_PLACE: the flow is unknown */
 	__u32 number; /* the port's index in `counts`; UC_NUMBER_NONE: the flow is unknown, or the
 		       * segment a SYN */
-	__u32 cwnd;   /* the shadow's before the segment */
+	__u32 cwnd;   /* the shadow's cwnd before the segment */
 	/* of an ACK whose window the flow's group decides: share.h */
 	struct uc_member_report report;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Places of the flow table, and who owns them. A place has one owner at each moment: the stack of
- * free ones, the flow that its slot shows or whose annex it has, or the CPU that took it from the
- * stack or that removed its flow.
+ * Places of the flow table, and their owners. A place is an index into the map `flows`, and the
+ * entry there. It has one owner at each moment: the stack of free ones, the flow that its slot
+ * shows or whose annex it has, or the CPU that took it from the stack or that removed its flow.
  *
  * A flow is removed by whoever sets its key's ifindex to 0, under the slot's lock: from then on no
  * CPU finds it, also none that has a pointer to the slot. The same CPU then removes the flow's
@@ -21,12 +21,13 @@
 #include "pending.h"
 #include "quota.h"
 
-/* How many places a new flow searches before it is passed as TABLE_FULL; from the second number on
- * it takes the place of a half-open flow, too. */
+/* Number of entries of `flows` that a new flow tries before it is passed as TABLE_FULL. After the
+ * first UC_PLACES_TRIED_FIRST entries it displaces half-open flows, too. */
 #define UC_PLACES_TRIED       8
 #define UC_PLACES_TRIED_FIRST 4
 
-/* Frees a place that this CPU owns; UC_NO_PLACE: none. */
+/* Frees the entry of `flows` at the index `place`, which this CPU owns; UC_NO_PLACE: does
+ * nothing. */
 static __always_inline void uc_vacate(__u32 place)
 {
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
@@ -123,9 +124,10 @@ __attribute__((noinline)) int uc_write_in(struct __sk_buff *skb)
 }
 
 /*
- * Removes the flow that has a place, if it is stale, if user space has asked to forget it, or if it
- * is half-open and `half_open_too`. `tag`: of the key's hash; 0: any. Returns 1 if it did: the
- * place is the caller's then. A global function, for the verifier.
+ * Removes the flow at `place` if it is stale, if user space has asked to forget it, or if it is
+ * half-open and `half_open_too` is set; but only if its key's hash has the tag `tag` (0: any).
+ * Returns 1 if it removed the flow: then this CPU owns the place. A global function, for the
+ * verifier.
  */
 __attribute__((noinline)) int uc_give_up(struct __sk_buff *skb, __u32 place, __u32 half_open_too,
 					 __u32 tag)
@@ -171,7 +173,8 @@ __attribute__((noinline)) int uc_give_up(struct __sk_buff *skb, __u32 place, __u
 	return 1;
 }
 
-/* Returns the place that is next in turn, of those that were ever taken; UC_NO_PLACE: none was. */
+/* Returns the index in `flows` that is to be checked next for a stale flow, of those ever used;
+ * UC_NO_PLACE: none was used. */
 static __always_inline __u32 uc_next_place(void)
 {
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
@@ -181,8 +184,8 @@ static __always_inline __u32 uc_next_place(void)
 	return cursor->next++ % cursor->fresh;
 }
 
-/* Removes the flow that has the next place, if it is stale. Returns 1 if it did. A global function,
- * for the verifier. */
+/* Removes the flow at the index that uc_next_place() returns, if it is stale. Returns 1 if it did.
+ * A global function, which the verifier checks once on its own. */
 __attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
 {
 	__u32 place = uc_next_place();
@@ -193,7 +196,8 @@ __attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Removes stale flows from the next few places. Returns how many it removed. */
+/* Removes stale flows from the next UC_PLACES_SWEPT entries of `flows`. Returns how many it
+ * removed. */
 static __always_inline int uc_collect(struct __sk_buff *skb)
 {
 	int collected = 0;
@@ -203,8 +207,8 @@ static __always_inline int uc_collect(struct __sk_buff *skb)
 	return collected;
 }
 
-/* Takes a place that a flow has left, or that none ever had. Returns UC_NO_PLACE if there is none.
- */
+/* Takes a free entry of `flows`: one that a flow has left, or one never used. Returns its index;
+ * UC_NO_PLACE: no entry is free. */
 static __always_inline __u32 uc_take_vacant(void)
 {
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
@@ -224,8 +228,8 @@ static __always_inline __u32 uc_take_vacant(void)
 	return place;
 }
 
-/* Takes a place: a free one, or that of a stale flow, or of a half-open one. Returns UC_NO_PLACE if
- * there is none. */
+/* Takes an entry of `flows`: a free one, or that of a stale or half-open flow, which it removes.
+ * Returns the entry's index; UC_NO_PLACE: there is none. */
 static __always_inline __u32 uc_take_place(struct __sk_buff *skb)
 {
 	__u32 place = uc_take_vacant();

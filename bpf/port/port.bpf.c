@@ -21,18 +21,18 @@
 #include "open.h"
 #include "../write.h"
 
-/* A flow asks about its port's hooks once in this time, a power of two below UC_HOOKS_GRAIN_NS
- * times two: what they have seen is stored no more exactly. */
+/* A flow asks about its port's hooks once in 2^UC_LOOK_SHIFT ns (67 ms): what hooks have seen is
+ * stored no more exactly than UC_HOOKS_GRAIN_NS (50 ms). */
 #define UC_LOOK_SHIFT 26
-/* Parts of uc_slot.looked: when, and what then for each direction, shifted by twice enum
- * uc_direction: whether the flow has asked, and whether the other hook was blind. */
+/* Parts of uc_slot.looked: the time, and for each direction (shifted by twice enum uc_direction)
+ * whether the flow has asked at that time, and whether the other hook was blind. */
 #define UC_LOOKED_AT    0xfff0
 #define UC_LOOKED       1
 #define UC_LOOKED_BLIND 2
 
-/* Tells the port's hooks of the segment, and the segment whether the other hook is blind. Without
- * the flow's lock: where the slot was reused meanwhile, of the other flow's port, for one packet;
- * and of two CPUs one may ask again. */
+/* Records the segment at its port's hook, and sets its `blind` if the other hook is blind. It does
+ * not take the flow's lock: if another flow has the slot by now, one packet uses that flow's port;
+ * and two CPUs may both ask. */
 static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
 				    struct uc_segment *segment, __u64 now_ns)
 {
@@ -53,9 +53,9 @@ static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
 	uc_merge(segment->blind, now_ns);
 }
 
-/* Leaves a marked segment to the guest of an unknown flow to another program. Returns
- * UC_NO_HANDSHAKE. Without a branch on the mark, which would cost the programs of some laws from
- * outside 8 bytes of stack more than there are. */
+/* Handles a segment of an unknown flow. Sets `left` to UC_LEFT_MARKED if the segment is marked and
+ * goes to the guest. Returns UC_NO_HANDSHAKE. It has no branch on the mark, which would cost the
+ * programs of some laws from outside 8 bytes of stack more than there are. */
 static __always_inline enum uc_reason uc_port_unknown(const struct uc_segment *segment, __u8 *left)
 {
 	/* of all codepoints, only CE and 1 make 4 */
@@ -64,8 +64,8 @@ static __always_inline enum uc_reason uc_port_unknown(const struct uc_segment *s
 	return UC_NO_HANDSHAKE;
 }
 
-/* Translates a segment of a known flow. Sets `left` to what is left to other programs, and `known`.
- * Returns UC_NO_HANDSHAKE if the flow is unknown. */
+/* Translates a segment of a known flow. Sets `left` to what is left to other programs (UC_LEFT_*,
+ * UC_AWAITS_*), and `known`. Returns UC_NO_HANDSHAKE if the flow is unknown. */
 static __always_inline enum uc_reason
 uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_segment *segment,
 		  const struct uc_frame *frame, __u64 now_ns, struct uc_edit *edit, __u8 *left,
@@ -212,8 +212,9 @@ int uc_open_port(struct __sk_buff *skb)
 	return uc_write_pending(skb, now);
 }
 
-/* Lets the flow that has the next place leave translation or return as the plan of its port says, and
- * removes it if it is stale. Returns 1 if it did. A global function, for the verifier. */
+/* Handles the flow at the index that uc_next_place() returns: lets it leave translation or return
+ * to it, as the plan of its port says, and removes it if it is stale. Returns 1 if it removed it. A
+ * global function, which the verifier checks once on its own. */
 __attribute__((noinline)) int uc_follow_place(struct __sk_buff *skb)
 {
 	__u32 place = uc_next_place();
@@ -227,7 +228,8 @@ __attribute__((noinline)) int uc_follow_place(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Does this for the next few places. Attached to no port: user space runs it. */
+/* Calls uc_follow_place() for the next UC_PLACES_SWEPT entries of `flows`. Returns how many flows
+ * it removed. Attached to no port: user space runs it. */
 SEC("tc")
 int uc_collect_idle(struct __sk_buff *skb)
 {
@@ -250,8 +252,8 @@ int uc_note_port(struct __sk_buff *skb)
 	return uc_write_pending(skb, now);
 }
 
-/* Drops marked data to the guest of an unknown flow, if nobody would answer the mark. Tail-called by
- * uc_to_guest_port. */
+/* Drops marked data to the guest of an unknown flow, if nobody would answer the mark. Tail-called
+ * by uc_to_guest_port. */
 SEC("tc")
 int uc_marked_port(struct __sk_buff *skb)
 {

@@ -43,7 +43,8 @@ static __always_inline int uc_admit(struct uc_port_state *state, __u32 flows_max
 	return admitted;
 }
 
-/* Counts one flow of the port less. */
+/* Counts one flow of the port less. `half_open`: it was half-open; `displaced`: 1 if it lost its
+ * place to a newer one. */
 static __always_inline void uc_release(const __u32 *ifindex, __u8 half_open, __u8 displaced)
 {
 	struct uc_port_state *state = bpf_map_lookup_elem(&ports, ifindex);
@@ -71,7 +72,7 @@ static __always_inline __u8 uc_has_settled(struct uc_slot *slot)
 	return settled;
 }
 
-/* Counts a flow of the port that is half-open no more. */
+/* Counts one half-open flow of the port less, since it is settled now. */
 static __always_inline void uc_settle(const __u32 *ifindex)
 {
 	struct uc_port_state *state = bpf_map_lookup_elem(&ports, ifindex);

@@ -2,8 +2,8 @@
 /*
  * What is remembered of remote addresses that harm flows with ECN, or agree to it
  * (core/distrust.h). Each port has a few entries of its own, of which an address may have one of
- * two: no tenant displaces another's. Of addresses that fall together, one that harms displaces one
- * that agrees.
+ * two: no tenant displaces another's. If two addresses need the same entry, one that harms
+ * displaces one that agrees.
  */
 #ifndef UC_REMOTES_H
 #define UC_REMOTES_H
@@ -65,10 +65,11 @@ __attribute__((noinline)) int uc_is_remote_distrusted(struct __sk_buff *skb)
 	return distrusted;
 }
 
-/* How little an entry is worth keeping: higher is less. */
+/* Which entry an address takes: the higher value. UC_WORTH_ITSELF: the entry has this address
+ * already. UC_WORTH_NOTHING: it has expired. */
 enum uc_remote_worth { UC_WORTH_KEEPING, UC_WORTH_LESS, UC_WORTH_NOTHING, UC_WORTH_ITSELF };
 
-/* Rates an entry for the address in `pending`. */
+/* Returns how well an entry suits the address in `pending`, as enum uc_remote_worth. */
 static __always_inline __u32 uc_rate_remote(struct uc_remote_slot *slot,
 					    const struct uc_pending *now)
 {

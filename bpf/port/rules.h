@@ -48,8 +48,8 @@ static __always_inline int uc_is_strict_port(__u32 ifindex)
 	return page && page->strict;
 }
 
-/* Lets the flow that has a place leave translation if its port drains, or return to it if its port
- * drains no more. A global function, for the verifier. */
+/* Lets the flow at the index `place` of `flows` leave translation if its port drains, or return to
+ * it if its port drains no more. A global function, for the verifier. */
 __attribute__((noinline)) int uc_follow_plan(struct __sk_buff *skb, __u32 place)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);

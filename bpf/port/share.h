@@ -89,7 +89,7 @@ __attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Returned instead of an answer: uc_join_port must run first. */
+/* Returned by uc_ask(): there is no answer yet, because uc_join_port must run first. */
 #define UC_TO_BE_HEARD 2
 
 /* Returns whether the member has the weights of a policy that is no longer in force. */
@@ -114,7 +114,8 @@ static __always_inline int uc_is_to_be_heard(const struct uc_member *member,
 }
 
 /* Reports to the group: registers the member, removes it if the connection has closed, or updates
- * it. Returns 1 if `answer` holds the group's answer, or UC_TO_BE_HEARD. */
+ * it. Returns 1: `answer` in `pending` holds the group's answer; 0: there is none; or
+ * UC_TO_BE_HEARD. */
 static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 {
 	struct uc_pending *now = uc_pending_now();
@@ -169,7 +170,7 @@ __attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
 	return uc_ask(skb, 0);
 }
 
-/* Registers the member with its group. */
+/* Registers the member with its group. Returns 1 if `answer` holds the group's answer. */
 __attribute__((noinline)) int uc_enter_group(struct __sk_buff *skb)
 {
 	return uc_ask(skb, 1);
@@ -207,8 +208,8 @@ static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pe
 	return uc_ask_group(skb);
 }
 
-/* Makes the report that the group gets; a loss is reported once. The port's program calls it, under
- * the lock that it has anyway. */
+/* Makes the report that the group gets; a loss is reported once. Called by the port's program,
+ * under the flow's lock. */
 static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_annex *annex,
 					    struct uc_known *known, __u64 now_ns)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The flow table under pressure. What strangers and guests can make without a partner is half-open
- * (quota.h), so a port keeps a ring of the half-open flows that it opened last. All rings together
- * have a quarter of the table, in equal parts for all ports, and each part has a half for the
- * guest's SYNs and one for the peers'. While a port has more half-open flows than a sixteenth of
- * the free places, each new one displaces the oldest one in its ring. Half-open flows of two places
- * can have half of the table.
+ * The flow table under pressure. A flow that a stranger or a guest opens without an answer of the
+ * other end stays half-open (quota.h), so a port keeps a ring of the half-open flows that it opened
+ * last. All rings together have a quarter of the table, in equal parts for all ports, and each part
+ * has a half for the guest's SYNs and one for the peers'. While a port has more half-open flows
+ * than a sixteenth of the free places, each new one displaces the oldest one in its ring. Half-open
+ * flows of two places can have half of the table.
  */
 #ifndef UC_TABLE_H
 #define UC_TABLE_H
 
 #include "places.h"
 
-/* Free places for each half-open flow of a port, below which it displaces its oldest. */
+/* If fewer than this many entries of `flows` are free for each half-open flow of a port, a new flow
+ * of the port displaces the port's oldest half-open flow. */
 #define UC_HALF_OPEN_SPARE 16
 
 /* The shortest time between two searches of a port for stale flows: it bounds the cost of SYNs. */
@@ -36,7 +37,7 @@ static __always_inline __u32 uc_next_turn(struct uc_cursor *cursor, struct uc_po
 	return (((state->number - 1) * 2 + by_peer) * part + turn % part) % all;
 }
 
-/* Returns whether the flow at a place is of this port. */
+/* Returns whether the flow at the index `place` of `flows` belongs to this port. */
 static __always_inline int uc_is_of_port(__u32 place, __u32 ifindex)
 {
 	const struct uc_slot *slot = bpf_map_lookup_elem(&flows, &place);

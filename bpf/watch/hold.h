@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Handshakes at the sending host: they wait while probes measure the path. Also the answers to
- * them.
+ * Handshakes at the sending host: they wait while probes measure the path. This file also handles
+ * the answers to them.
  *
  * A program can't hold a packet. It copies the frame into a table, notifies user space and drops
  * the packet; user space sends the probes and then the copy. The program does so only while user

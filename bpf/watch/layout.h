@@ -16,11 +16,12 @@
 #define UC_DATA_FROM_CLIENT 0x01 /* the opening end: its SYN waits, the SYN-ACK answers */
 #define UC_DATA_FROM_SERVER 0x02 /* the other end: its SYN-ACK waits, the client's ACK answers */
 
-/* The operator's settings for flow starts at a port. */
+/* The operator's settings for flow starts at a port. The programs set `policy.granted`. */
 struct uc_watch_port {
 	struct uc_watch_policy policy;
-	__u32 per_second; /* handshakes of the port that are watched; further ones pass */
-	__u32 burst;      /* handshakes that may come at once */
+	__u32 per_second; /* maximum number of the port's handshakes that are watched in a second;
+			   * further ones pass */
+	__u32 burst;      /* depth of the token bucket that per_second fills, in handshakes */
 	__u8 sends;       /* UC_DATA_*, for data that the guest sends: this host probes */
 	__u8 receives;    /* UC_DATA_*, for data that it receives: this host sets windows */
 	__u8 pad[6];
@@ -33,7 +34,7 @@ struct uc_watch_allowance {
 	__u32 tokens;
 	__u64 refilled_ns;
 	struct uc_watch_bucket bucket;
-	__s32 owed_bytes; /* uc_watch_ask_for */
+	__s32 owed_bytes; /* as of uc_watch_ask_for() */
 	__u8 pad[4];
 };
 
@@ -61,9 +62,9 @@ struct uc_watch_control {
  * frame leaves once, however often it is sent. */
 struct uc_held {
 	__u64 held_ns;
-	__u64 wait_ns; /* it leaves this much after held_ns, but not before its probes */
+	__u64 wait_ns; /* the frame leaves this much after held_ns, but not before its probes */
 	__u32 span_ns; /* time from held_ns in which the probes leave */
-	__u32 random;  /* for the gaps between them */
+	__u32 random;  /* for the times at which the probes leave */
 	__u8 probes;
 	__u8 pad;
 	__u16 frame_bytes;
@@ -73,7 +74,7 @@ struct uc_held {
 
 /* A prefix of hosts that run watch programs, too; probes are sent to no others. */
 struct uc_watch_prefix {
-	__u32 bits; /* of `address`; IPv4 as ::ffff:a.b.c.d */
+	__u32 bits; /* length of the prefix in `address`; IPv4 as ::ffff:a.b.c.d */
 	__u8 address[16];
 };
 
@@ -82,13 +83,13 @@ struct uc_watch_slot {
 	struct bpf_spin_lock lock;
 	__u32 tag; /* uc_tag_of() its key */
 	__u64 seen_ns;
-	__u32 connection; /* the sequence number of its SYN */
+	__u32 connection; /* the sequence number of the connection's SYN */
 	__u8 closed;      /* 1: a FIN or RST was seen, its ports may be reused */
 	__u8 pad[3];
 	struct uc_watch_flow flow;
 };
 
-/* A path has a record for each direction of data. */
+/* A path has a record for each direction of data: from the port's guest (OUT), and to it (IN). */
 enum uc_path_role { UC_PATH_OUT, UC_PATH_IN };
 
 struct uc_path_key {

@@ -42,7 +42,7 @@ struct {
 	__type(value, __u8);
 } peers SEC(".maps");
 
-/* Handshakes that wait in user space. */
+/* Packets of handshakes that wait for their probes, keyed by flow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -64,7 +64,7 @@ struct {
 	__type(value, struct uc_held);
 } scratch SEC(".maps");
 
-/* Flows whose guest receives, while they start. */
+/* Start of each flow whose guest receives the probed data, keyed by flow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -72,7 +72,7 @@ struct {
 	__type(value, struct uc_watch_slot);
 } starts SEC(".maps");
 
-/* Records of the paths to other hosts. */
+/* What probes found on the path to each remote host, keyed by port and host. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -96,7 +96,8 @@ static __always_inline void uc_count_event(enum uc_watch_event event)
 		(*packets)++;
 }
 
-/* Locks the flow's entry, like uc_lock_slot(). */
+/* Locks the flow's entry. Returns 0, with nothing locked, if the entry is NULL, or has another
+ * flow's tag by now. */
 static __always_inline int uc_lock_start(struct uc_watch_slot *slot, __u32 tag)
 {
 	if (!slot)
@@ -108,7 +109,8 @@ static __always_inline int uc_lock_start(struct uc_watch_slot *slot, __u32 tag)
 	return 0;
 }
 
-/* Returns whether the flow's other host runs watch programs, too. */
+/* Returns whether the flow's remote address is in a prefix of --peer: hosts that run the watch
+ * programs, too. */
 static __always_inline int uc_is_peer(const struct uc_key *key)
 {
 	struct uc_watch_prefix prefix = {.bits = 128};

@@ -1,4 +1,4 @@
-//! `uc check`: whether a policy is valid, and what it means for a port.
+//! `uc check`: whether a policy is valid, and what the policy means for a port.
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ use crate::laws;
 
 /// Check a policy file, or show what it means for a port.
 ///
-/// Every error is listed with its line and column and its remedy, and the exit status is 1. An
-/// agent refuses the same files for the same reasons. The command reads only the file and, as the
-/// agent does, the permissions of the folders that lead to it; it changes nothing.
+/// Every error is listed with its line and column and its remedy, and the exit status is 1. An agent refuses the same
+/// files for the same reasons. The command reads only the file, the folder of --laws and, as the agent does, the
+/// permissions of the folders that lead to the file; it changes nothing.
 #[derive(Args)]
 pub struct Check {
-    /// The policy: an undercurrent.toml
+    /// Policy file to check, such as undercurrent.toml
     #[arg(required_unless_present = "schema", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Print what the policy means for the port with this interface name; give the port's
@@ -32,13 +32,13 @@ pub struct Check {
     /// The file is a fleet's policy, as stored in etcd
     #[arg(long)]
     fleet: bool,
-    /// The file is a draft: ignore who else could have written it
+    /// The file is a draft: do not refuse it because other users may write to it or its folders
     #[arg(long, conflicts_with = "fleet")]
     draft: bool,
     /// The policy may name laws that `uc law build` built in this folder
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
-    /// Print the answer as one JSON object
+    /// Print the errors, or what the policy means for the port, as one JSON object
     #[arg(long)]
     json: bool,
     /// Print the JSON Schema of policy files, and do nothing else
@@ -50,7 +50,7 @@ pub struct Check {
 struct Answer<'a> {
     valid: bool,
     faults: &'a [Fault],
-    /// Why the file can't be read.
+    /// Why the policy file can't be read; `None` if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ struct Answer<'a> {
 #[derive(Serialize)]
 struct PortAnswer {
     name: String,
-    /// Whether the policy names it; if not, everything else is absent.
+    /// Whether the policy names the port; if not, `rules` is empty and the other fields are missing.
     managed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
@@ -82,7 +82,7 @@ struct PortAnswer {
 
 #[derive(Serialize)]
 struct RuleAnswer {
-    /// Number of the file's rule, from 1; 0: the defaults.
+    /// Number of the rule in the file, from 1; 0 means `[defaults]`.
     rule: usize,
     line: usize,
     flows: Vec<MatchAnswer>,
@@ -103,7 +103,7 @@ struct MatchAnswer {
     remote: String,
     local_port: String,
     remote_port: String,
-    /// Names of the codepoints; empty: any.
+    /// Names of the DSCPs that the rule matches; empty: the rule matches any DSCP.
     dscp: Vec<String>,
 }
 
@@ -152,7 +152,8 @@ impl Check {
         Ok(true)
     }
 
-    /// Makes the laws of a folder known by name, if an agent would take them or the file is a draft.
+    /// Makes the names of the laws in a folder known. Refuses a folder that an agent would refuse, unless the file is a
+    /// draft.
     fn know_laws(&self, folder: &Path) -> Result<()> {
         if self.draft {
             return laws::read(folder).map(drop);
@@ -171,7 +172,7 @@ impl Check {
         }
     }
 
-    /// Prints why the file can't be read: an object with --json, whatever the exit status.
+    /// Prints why the file can't be read: with --json as an object, so that output is JSON even for an error.
     fn say_unread(&self, error: &PolicyError) -> Result<()> {
         if self.json {
             let answer = Answer {
@@ -432,7 +433,7 @@ fn flows_of(matches: &Match) -> String {
     }
 }
 
-/// Describes what a rule does to flows; settings that are not the default have their keys' names.
+/// Describes how a rule treats flows. Settings that differ from the defaults appear with their keys' names.
 fn describe(treatment: &Treatment, planned: &Planned<'_>) -> String {
     let mut text = format!("law {}", treatment.law.name());
     if treatment.law == Law::PASS {
@@ -464,7 +465,7 @@ fn describe(treatment: &Treatment, planned: &Planned<'_>) -> String {
     text
 }
 
-/// Writes what was chosen of a table as its keys are in the file.
+/// Formats the values that the policy sets in a table, as the policy file has them.
 fn written<Of: Table>(table: &str, chosen: &Chosen<Of>) -> String {
     let values = serde_json::to_value(chosen).unwrap_or_default();
     let key = |(row, _): (&Row<Of>, Value)| format!(", {table}.{} = {}", row.key, values[row.key]);

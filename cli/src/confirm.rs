@@ -1,4 +1,4 @@
-//! `uc confirm`: a policy that the agent put into force only after an operator has confirmed it.
+//! `uc confirm`: puts a policy into force that the agent holds back until an operator confirms it.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,23 @@ use clap::Args;
 
 use crate::agent;
 
-/// Put a policy into force that the agent refused because it detaches many ports.
+/// Put a policy into force that the agent holds back.
 ///
-/// A policy that would detach more than a part of the ports (agent.at_most_detached) waits for this,
-/// and the one before stays in force. `uc status` names such a policy's checksum.
+/// The agent holds back a policy that would detach more ports than agent.at_most_detached allows, and a
+/// fleet's policy that its canaries have not tried yet or found worse. The policy before it stays in force
+/// until this command. `uc status` prints the checksum of a policy that is held back.
 #[derive(Args)]
 pub struct Confirm {
-    /// Checksum of the refused policy, as `uc status` prints it
+    /// Checksum of the policy that is held back, as `uc status` prints it
     #[arg(value_name = "CHECKSUM")]
     policy: String,
-    /// Socket of the agent to ask, instead of the default path
+    /// Socket of the agent [default: the running agent's, otherwise /run/undercurrent/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 
 impl Confirm {
-    /// Asks the agent.
+    /// Asks the agent to put the policy into force.
     pub fn execute(self) -> Result<bool> {
         agent::asked(self.socket).confirm(&self.policy)?;
         outln!("the policy {} is applied to the ports", self.policy);

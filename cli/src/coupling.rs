@@ -7,32 +7,33 @@ use clap::Args;
 use serde::Serialize;
 use uc_guest::{CouplingPolicy, Ctrltcp, GroupState, Store, cookie, cookie_at};
 
-/// Options of `load ctrltcp` for its groups.
+/// Options of `uc guest load ctrltcp` that define groups.
 #[derive(Args)]
 pub struct CouplingOptions {
-    /// Bits of an IPv4 remote address that identify a group: connections to addresses that agree in
-    /// them share one window; 32 by default. 0: one group for all of IPv4, and for IPv6 too if both
-    /// are 0
+    /// Length in bits of the IPv4 remote prefix that identifies a group: connections to addresses with the
+    /// same prefix share one window. 0: one group for all of IPv4, and for IPv6 too if --prefix6 is 0 as
+    /// well [default: 32]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: Option<u8>,
-    /// Bits of an IPv6 remote address that identify a group; 128 by default: one group per remote
-    /// host
+    /// Length in bits of the IPv6 remote prefix that identifies a group; 128: one group per remote host
+    /// [default: 128]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128))]
     prefix6: Option<u8>,
-    /// Give each network namespace groups of its own; by default connections of all namespaces to
-    /// one remote prefix form one group, of which each namespace is a guest
+    /// Give each network namespace groups of its own. Without the option, connections of all namespaces to
+    /// one remote prefix form one group, and each namespace gets a share of it by its weight
     #[arg(long)]
     apart: bool,
-    /// Aggressiveness of a group of n: 0, the default, like one TCP; 100 like n TCPs
+    /// Aggressiveness of a group of n connections, in percent: 0 like one TCP, 100 like n TCPs [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     aggressiveness: Option<u8>,
-    /// Divide the rate, not the window: a longer round trip does not mean a smaller share
+    /// Divide the group's rate instead of its window, so that a connection with a longer round-trip time
+    /// does not get a smaller share
     #[arg(long)]
     by_rate: bool,
 }
 
 impl CouplingOptions {
-    /// Returns the policy for the programs.
+    /// Returns the coupling policy for the BPF programs of `ctrltcp`.
     pub fn policy(&self) -> CouplingPolicy {
         let usual = CouplingPolicy::default();
         CouplingPolicy {
@@ -45,7 +46,7 @@ impl CouplingOptions {
         }
     }
 
-    /// Returns the name of the first option that was given.
+    /// Returns the name of the first of these options that was given; `None` if none was.
     pub fn given(&self) -> Option<&'static str> {
         let all = [
             ("prefix4", self.prefix4.is_some()),
@@ -58,30 +59,29 @@ impl CouplingOptions {
     }
 }
 
-/// Give a network namespace a weight in its groups, or its flows with a TCP port a priority.
+/// Give a network namespace a weight in the groups of its connections, or give a priority to its connections
+/// with a TCP port.
 ///
-/// Existing connections follow at their next ACK. The default weight and priority is 1.
+/// Existing connections use the new value from their next ACK on. The default weight and priority is 1.
 #[derive(Args)]
 pub struct Priority {
-    /// The weight of the namespace, or with --port the priority of the flows, 1 to 255; twice the
-    /// number is twice the share
+    /// Weight of the namespace, or with --port priority of the connections: 1 to 255; twice the number gets
+    /// twice the share of the group's window
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     priority: u8,
-    /// Set the priority of flows with this TCP port at either end, instead of the namespace's
-    /// weight
+    /// Set the priority of connections with this TCP port at either end, instead of the namespace's weight
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// A network namespace: a name of `ip netns`, a process id, or a path; by default the current
-    /// one
+    /// Network namespace: a name of `ip netns`, a process id, or a path [default: the current one]
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
-    /// The --name that was given to `uc guest load ctrltcp`
+    /// Name of the congestion control: the --name that was given to `uc guest load ctrltcp`
     #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
     name: String,
 }
 
 impl Priority {
-    /// Sets the weight and prints what is in force.
+    /// Sets the weight or priority, and prints what is in force.
     pub fn execute(self, store: &Store) -> Result<bool> {
         let groups = store.groups(&self.name)?;
         let (netns, whose) = match &self.netns {
@@ -102,7 +102,7 @@ impl Priority {
     }
 }
 
-/// Returns the path of a network namespace, named as in ip-netns(8) and ip-link(8).
+/// Returns the path of a network namespace from its name in `ip netns`, a process ID or a path.
 pub fn netns_path(name: &str) -> PathBuf {
     if name.contains('/') {
         PathBuf::from(name)
@@ -113,7 +113,7 @@ pub fn netns_path(name: &str) -> PathBuf {
     }
 }
 
-/// The groups of one `ctrltcp`, as `list` shows them.
+/// One group of a `ctrltcp`, as `uc guest list` shows it.
 #[derive(Serialize)]
 pub struct CouplingRow {
     name: String,
@@ -126,10 +126,10 @@ struct GroupRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     netns: Option<u64>,
     window_bytes: u32,
-    /// Whether the window is this guest's share of one that the host divides among guests.
+    /// Whether the window is this guest's share of a window that the host divides among guests.
     by_host: bool,
     connections: u32,
-    /// Flows that reported in this epoch or the last.
+    /// Number of the group's flows that reported in this epoch or the last.
     flows: u32,
     cuts: u32,
     guests: Vec<GuestRow>,
@@ -167,7 +167,7 @@ impl From<GroupState> for GroupRow {
 }
 
 impl CouplingRow {
-    /// Reads the groups of everything that is loaded.
+    /// Reads the groups of all loaded `ctrltcp` congestion controls.
     pub fn all(store: &Store) -> Result<Vec<Self>> {
         let row = |name: String| {
             let groups = store.groups(&name)?.list()?;

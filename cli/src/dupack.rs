@@ -1,4 +1,4 @@
-//! `uc dupack`: this host sends guests duplicate ACKs when their last segments are lost.
+//! `uc dupack`: this host sends a guest duplicate ACKs when the last segments of its flow are lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,21 +21,21 @@ use uc_program::cancel_on_signal;
 /// behind. A network namespace has at most one such process.
 #[derive(Args)]
 pub struct Dupack {
-    /// Ports of the guests
+    /// Interfaces on the host's side of guests, such as tap0 or veth1
     #[arg(required_unless_present_any = ["status", "settings_on_stdin"], value_name = "PORT")]
     ports: Vec<String>,
-    /// Shortest silence of a flow before it gets duplicate ACKs. On longer paths the silence is srtt + 4 ·
-    /// rttvar, as in RFC 6298
+    /// Shortest silence of a flow, in milliseconds, after which the guest gets duplicate ACKs. Where srtt +
+    /// 4 · rttvar (RFC 6298) is longer, the silence must last that long
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     least: u64,
-    /// Send three duplicate ACKs also where fewer than four segments are in flight. Where one is in flight,
-    /// wait for this much longer: the longest time for which receivers delay an ACK. Not for Linux guests,
-    /// which also count the segments in flight
+    /// Send three duplicate ACKs also for flows with fewer than four segments in flight. With one segment in
+    /// flight, wait for this much longer: the longest time for which receivers delay an ACK. Not for
+    /// Linux guests, which take more duplicate ACKs than segments in flight for reordering
     #[arg(long, value_name = "MILLISECONDS",
           value_parser = clap::value_parser!(u64).range(0..=10_000))]
     short_tails: Option<u64>,
-    /// Print at which ports the running command sends, and how many duplicate ACKs it has sent, and do
+    /// Print the ports at which the running command sends, and how many duplicate ACKs it has sent; do
     /// nothing else
     #[arg(long, conflicts_with_all = ["ports", "least", "short_tails"])]
     status: bool,
@@ -43,13 +43,14 @@ pub struct Dupack {
     /// line, until its end. The agent starts the command with this option
     #[arg(long, hide = true, conflicts_with_all = ["ports", "least", "short_tails", "status"])]
     settings_on_stdin: bool,
-    /// Print the counters as a JSON object, at the start and at the end; with --status, the ports, too
+    /// Print the counters of duplicate ACKs as a JSON object, at the start and at the end; with --status also
+    /// the ports
     #[arg(long)]
     json: bool,
 }
 
 impl Dupack {
-    /// Sends duplicate ACKs until it is stopped, or prints the status.
+    /// Sends duplicate ACKs until the command is stopped, or prints the status.
     pub fn execute(self) -> Result<bool> {
         if self.status {
             print_status(&Status::ask()?, self.json)?;
@@ -82,7 +83,7 @@ impl Dupack {
         Ok(true)
     }
 
-    /// Returns the ports by their indices, each once.
+    /// Returns the ports of the command line with their interface indices, each once.
     fn setup(&self) -> Result<Setup> {
         let mut setup = Setup::default();
         let short_tails = self.short_tails.map(Duration::from_millis);

@@ -15,15 +15,16 @@ pub struct Flows {
     /// Column by which flows are sorted
     #[arg(long, value_enum, default_value = "name")]
     sort: Order,
-    /// Show only matching flows: law=dctcp, port=vnet*, stage=translating, limit=law (handshake,
-    /// closed, repair, receiver, guest), guest= and remote= an address, prefix, ADDRESS:PORT or
-    /// :PORT; several conditions: all must hold
+    /// Show only flows that meet all conditions, separated by spaces: 'law=dctcp port=vnet*'. Keys:
+    /// law; port, with *; stage: syn-sent, syn-received, translating; limit: law, handshake, closed,
+    /// repair, receiver, guest; guest and remote: an address, prefix, ADDRESS:PORT or :PORT
     #[arg(long, value_name = "CONDITIONS")]
     filter: Vec<Filter>,
-    /// Maximum number of flows shown
+    /// Maximum number of flows to print [default: no limit]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Measure goodput over this time, by reading the table twice
+    /// Measure each flow's goodput over this many milliseconds (1000 if no number follows), by reading the flow table
+    /// twice
     #[arg(long, value_name = "MILLISECONDS", num_args = 0..=1, default_missing_value = "1000",
           value_parser = clap::value_parser!(u64).range(10..=60_000))]
     rates: Option<u64>,
@@ -32,16 +33,16 @@ pub struct Flows {
     /// is a veth, whose other end is in a network namespace of this host
     #[arg(long)]
     truth: bool,
-    /// Print one JSON object
+    /// Print ports, flows and counters as one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Time between two reads if sorting needs goodput and --rates is not given.
+/// Time between two reads of the flow table, in milliseconds, if the sort order needs goodput and --rates is not given.
 const RATES_MS: u64 = 1000;
 
 impl Flows {
-    /// Prints the state; exit status 1 if nothing is attached.
+    /// Prints ports, flows and counters. Returns false, for exit status 1, if no port is attached.
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         let by_rate = self.sort.needs_rates().then_some(RATES_MS);
@@ -184,8 +185,8 @@ fn print_groups(groups: &[GroupRow]) {
     }
 }
 
-/// Names a group by what its flows have in common: the number that the operator gave, the tenant or the
-/// port, and the remote hosts.
+/// Returns a name for a group: the operator's number, the tenant or the port that its flows share, and the prefix of
+/// their remote hosts.
 fn group_name(group: &GroupRow) -> String {
     let whose = match group.group {
         PortCoupling::TENANT.. => "group of a tenant".to_owned(),

@@ -4,9 +4,9 @@
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// Arguments, and the names of the options that were on the command line.
+/// The parsed arguments, and the names of the options that were on the command line.
 pub struct Given<T> {
-    /// The parsed arguments.
+    /// The command-line arguments, parsed.
     pub arguments: T,
     /// Names such as `--law`, in the order of the help text.
     pub options: Vec<String>,

@@ -1,4 +1,4 @@
-//! `uc law`: laws from outside the tree.
+//! `uc law`: builds laws from outside the tree.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ struct Build {
     /// Folder with the laws' C headers, more/table.h and more/law.h
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Folder for what is made, instead of DIR
+    /// Folder into which port.bpf.o and core.so are written [default: DIR]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -56,7 +56,8 @@ impl Law {
     }
 }
 
-/// Has the kernel check the programs where this process may, and keeps them unless it refuses.
+/// If this process may load programs, has the kernel's verifier check the compiled ones. Writes the files and returns
+/// true unless the verifier rejects them.
 fn judge(compiled: Compiled) -> Result<bool> {
     let kernel = match Programs::load_object(&compiled.object, 1, 1) {
         Ok(_) => "this kernel accepts its programs",

@@ -1,4 +1,4 @@
-//! Laws from outside the tree that `uc law build` made.
+//! Laws from outside the tree that `uc law build` compiled.
 
 use std::path::Path;
 
@@ -6,17 +6,18 @@ use anyhow::Result;
 use uc_law::Law;
 use uc_port::{ProgramObject, Store};
 
-/// Reads what `uc law build` left in the folder, and makes its laws known by name.
+/// Reads the programs that `uc law build` wrote into the folder, and makes the names of its laws known to this process.
 ///
 /// # Errors
-/// If the folder has no programs that this `uc` can load.
+/// The folder has no programs that this `uc` can load.
 pub fn read(folder: &Path) -> Result<ProgramObject> {
     let object = ProgramObject::read(&folder.join(ProgramObject::FILE_NAME))?;
     Law::tell_outside(object.laws());
     Ok(object)
 }
 
-/// Returns this host's store, whose ports are to run the programs of the folder if one is given.
+/// Returns this host's store of pins. Ports that the store attaches run the folder's programs; with `None`, the
+/// programs of the tree's laws.
 ///
 /// # Errors
 /// As [`read`].

@@ -8,14 +8,14 @@ use clap::Args;
 use serde::Serialize;
 use uc_guest::{LeastTimeout, LeastTimeoutState, Pvtcp, Store};
 
-/// Options of `load pvtcp`.
+/// Options of `uc guest load pvtcp`.
 #[derive(Args)]
 pub struct LeastTimeoutOptions {
-    /// Minimum RTO while there are no stalls, in milliseconds, at least two of the kernel's ticks;
-    /// 10 by default. A route's rto_min overrules it
+    /// Minimum RTO while the host does not stall the guest, in milliseconds; at least two of the kernel's
+    /// timer ticks. The rto_min of a route overrides it [default: 10]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u8).range(1..=200))]
     rto_min: Option<u8>,
-    /// Seconds for which the minimum RTO stays raised after a stall; 10 by default
+    /// Number of seconds for which the minimum RTO stays raised after a stall [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     hold: Option<u16>,
     /// Apply only to connections of this control group and the groups below it, instead of the
@@ -25,7 +25,7 @@ pub struct LeastTimeoutOptions {
 }
 
 impl LeastTimeoutOptions {
-    /// Loads the programs with these settings.
+    /// Loads PVTCP's programs with these settings.
     pub fn load(&self, store: &Store) -> Result<()> {
         let usual = LeastTimeout::default();
         let policy = LeastTimeout {
@@ -39,7 +39,7 @@ impl LeastTimeoutOptions {
         Ok(store.load_pvtcp(&policy, self.cgroup.as_deref())?)
     }
 
-    /// Returns the name of the first option that was given.
+    /// Returns the name of the first of these options that was given; `None` if none was.
     pub fn given(&self) -> Option<&'static str> {
         let all = [
             ("rto-min", self.rto_min.is_some()),
@@ -66,12 +66,12 @@ pub struct LeastTimeoutRow {
 }
 
 impl LeastTimeoutRow {
-    /// Reads the settings of the programs that are loaded; `None` if none are.
+    /// Reads the state of PVTCP's programs; `None` if they are not loaded.
     pub fn of(store: &Store) -> Result<Option<Self>> {
         Ok(store.pvtcp()?.as_ref().map(Self::from))
     }
 
-    /// Prints a line for people.
+    /// Prints the settings and counters in a line for people.
     pub fn print(&self) {
         outln!(
             "{}: least timeout {} ms, raised for {} s; {} stalls, the longest of late {} ms; {} \

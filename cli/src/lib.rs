@@ -88,10 +88,10 @@ enum Command {
 }
 
 impl Arguments {
-    /// Executes the command; returns false for a negative answer.
+    /// Executes the command; returns false, for exit status 1, after a negative answer.
     ///
     /// # Errors
-    /// One line when printed with `{:#}`.
+    /// The format `{:#}` prints an error in one line.
     pub fn execute(self) -> anyhow::Result<bool> {
         match self.command {
             Command::Agent(agent) => agent.execute(),

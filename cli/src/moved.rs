@@ -1,4 +1,4 @@
-//! Commands that are in `uc-bench` now: `uc` starts it with the same arguments.
+//! Commands that have moved to `uc-bench`: `uc` starts `uc-bench` with the same arguments.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use uc_program::BENCH;
 
-/// Start the command of `uc-bench` that has this name
+/// Start the command of `uc-bench` with the same name
 #[derive(Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub struct Moved {
@@ -17,10 +17,10 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Replaces this process by `uc-bench COMMAND` with the arguments.
+    /// Replaces this process by `uc-bench COMMAND` with the arguments; does not return.
     ///
     /// # Errors
-    /// If `uc-bench` is not found or not started.
+    /// `uc-bench` is not found or can't be started.
     pub fn execute(self, command: &str) -> Result<bool> {
         let path = BENCH
             .find()

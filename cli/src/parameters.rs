@@ -1,5 +1,4 @@
-//! What an operator can choose about a port's law, on the command line. The names are those of
-//! `parameters` in an experiment file.
+//! Options that set a law's parameters. Their names are those of `parameters` in an experiment file.
 
 mod coupled;
 
@@ -11,7 +10,7 @@ use uc_law::{Law, Parameters, Table, keys, owner};
 
 use super::options::{chosen, long, option};
 
-/// What was given; every other parameter has its law's own value.
+/// The law's parameters that options set; every other parameter keeps its default value.
 #[derive(Default)]
 pub struct ParameterArguments(Parameters);
 
@@ -49,10 +48,10 @@ impl FromArgMatches for ParameterArguments {
 }
 
 impl ParameterArguments {
-    /// Returns what was given, for this law.
+    /// Returns the parameters that options set, for this law.
     ///
     /// # Errors
-    /// If something was given that the law has no use for, or something is missing.
+    /// An option sets a parameter that the law does not have, or the values contradict each other.
     pub fn parameters(self, law: Law) -> Result<Parameters> {
         let ParameterArguments(parameters) = self;
         if let Some((row, _)) = parameters.iter().find(|(row, _)| !row.is_of(law)) {

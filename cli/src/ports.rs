@@ -1,4 +1,4 @@
-//! What commands about ports have in common: options, and how they name ports and count flows.
+//! Common code of commands about ports: options, names of ports, and numbers of flows in words.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl From<Via> for AttachVia {
     }
 }
 
-/// Returns the names without duplicates, in the same order.
+/// Returns the names without duplicates, in the order of their first occurrence.
 pub fn distinct(names: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names
@@ -35,7 +35,7 @@ pub fn distinct(names: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Returns a number of flows in words.
+/// Returns a number of flows in words, such as "1 flow" or "3 flows".
 pub fn flows(count: usize) -> String {
     match count {
         1 => "1 flow".to_owned(),
@@ -43,7 +43,8 @@ pub fn flows(count: usize) -> String {
     }
 }
 
-/// Returns the port's name; of an interface in another network namespace, its number there.
+/// Returns the name of the port's interface; for an interface in another network namespace, its index
+/// there.
 pub fn port_name(port: &Attached) -> String {
     let elsewhere = || format!("interface {} (in another network namespace)", port.ifindex);
     port.name.clone().unwrap_or_else(elsewhere)

@@ -1,5 +1,5 @@
-//! `uc flows --truth`: reads the kernel's values of guests' sockets, and prints them beside those of
-//! the shadows.
+//! `uc flows --truth`: reads the kernel's values of guests' sockets, and prints them next to those of the flows'
+//! shadows.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::seen::shadow::Values;
 use crate::seen::truth::{AbsentRow, Ratios, Spread, TruthRow, TruthSummary};
 use crate::seen::{FlowRow, Seen};
 
-/// How often a flow is read again whose shadow has changed while its socket was read.
+/// Maximum number of times that a flow is read again because its shadow changed while its socket was read.
 const TRIES: usize = 5;
 
-/// Adds the kernel's values to the flows, where the guest shares this host's kernel.
+/// Adds the kernel's values to the flows whose guests share this host's kernel.
 pub fn read(store: &Store, seen: &mut Seen) -> Result<()> {
     let Some(programs) = store.open()? else {
         return Ok(());
@@ -41,8 +41,9 @@ pub fn read(store: &Store, seen: &mut Seen) -> Result<()> {
     Ok(())
 }
 
-/// Reads a flow's socket between two readings of its shadow, until both are the same: then no ACK came
-/// in between. A flow whose shadow never rests so long is read at two moments, microseconds apart.
+/// Reads a flow's socket between two readings of its shadow, until both readings are equal: then no ACK came in
+/// between. After [`TRIES`] unequal readings, socket and shadow are from two moments, microseconds apart. Returns
+/// `None` if socket or flow is gone.
 fn compare(programs: &Programs, tenants: &Tenants, flow: &FlowRow) -> Result<Option<TruthRow>> {
     let shadow = || -> Result<Option<Values>> {
         let flow = programs.flow(flow.ifindex, flow.guest, flow.remote)?;
@@ -82,7 +83,7 @@ fn row(socket: KernelSocket, shadow: Values) -> TruthRow {
     }
 }
 
-/// Prints a line for each flow, and the summary.
+/// Prints a line for each flow, then the summary.
 pub fn print(flows: &[FlowRow], summary: &TruthSummary) {
     outln!(
         "{:<10} {:<28} {:<28} {:<7} {:<10} {:>11} {:>10} {:>6} {:>11} {:>10} {:>6} {:>8} {:>9} {:>6}",

@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args};
 use serde::Serialize;
 use uc_guest::{Tuning, TuningState, Tunings};
 
-/// Largest initial window in segments: more is probably a mistake.
+/// Maximum initial window in segments; more is probably a mistake.
 const INITIAL_WINDOW_MOST: i64 = 1000;
 
 /// Set congestion control, initial window and minimum RTO of the new connections of a container.
@@ -21,34 +21,33 @@ const INITIAL_WINDOW_MOST: i64 = 1000;
 #[command(group(ArgGroup::new("what").required(true).multiple(true)
     .args(["congestion_control", "initial_window", "rto_min", "remove", "status"])))]
 pub struct Tune {
-    /// Folder of the control group
+    /// Folder of the container's control group, below the mount point of the unified hierarchy
     #[arg(required_unless_present = "status", conflicts_with = "status")]
     cgroup: Option<PathBuf>,
-    /// Congestion control, one that sysctl net.ipv4.tcp_available_congestion_control lists, even if
-    /// the container itself may not choose it
+    /// Congestion control of the container's new connections: one that the sysctl
+    /// net.ipv4.tcp_available_congestion_control lists, even if the container itself may not choose it
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
-    /// Initial congestion window, in segments
+    /// Initial congestion window of the container's new connections, in segments
     #[arg(long, value_name = "SEGMENTS",
           value_parser = clap::value_parser!(u32).range(1..=INITIAL_WINDOW_MOST))]
     initial_window: Option<u32>,
-    /// Minimum RTO in milliseconds, from two of the kernel's ticks to 200. A route's rto_min overrules
-    /// it
+    /// Minimum RTO of the container's new connections, in milliseconds, from two of the kernel's timer ticks
+    /// to 200. The rto_min of a route overrides it
     #[arg(long, value_name = "MS")]
     rto_min: Option<u16>,
-    /// Remove the setting; existing connections keep it
+    /// Remove the control group's settings; existing connections keep them
     #[arg(long, conflicts_with_all = ["congestion_control", "initial_window", "rto_min", "status"])]
     remove: bool,
-    /// Show all control groups that are tuned; exit status 1 if none is
+    /// Show the settings of all tuned control groups; exit status 1 if no group is tuned
     #[arg(long, conflicts_with_all = ["congestion_control", "initial_window", "rto_min"])]
     status: bool,
-    /// With --status: print one JSON object
+    /// With --status: print the settings as one JSON object
     #[arg(long, requires = "status")]
     json: bool,
 }
 
-/// A tuned control group, as `--status --json` prints it. A setting that the tuning does not change is
-/// missing.
+/// A tuned control group, as `--status --json` prints it. A setting that the tuning does not change has no field.
 #[derive(Serialize)]
 struct Row {
     cgroup: String,
@@ -67,7 +66,7 @@ struct Row {
 }
 
 impl Tune {
-    /// Tunes a control group, shows what is tuned, or removes a tuning.
+    /// Tunes a control group, shows the tuned groups, or removes a tuning.
     pub fn execute(self) -> Result<bool> {
         let tunings = Tunings::default();
         let Some(cgroup) = &self.cgroup else {

@@ -19,19 +19,20 @@
 
 struct uc_ccc_link {
 	__u64 opened_ns;      /* when the group was created; a new value: a new group */
-	__u64 grown_q16;      /* growth of its window by its own flows since then, bytes × 2^16 */
-	__u64 acked_bytes;    /* acknowledged since then */
-	__u64 cut_ns;         /* its own last cut */
-	__u64 taken_ns;       /* `at_ns` of the answer that it follows */
-	__u32 cut_from_bytes; /* its window before and after that cut */
+	__u64 grown_q16;      /* growth of the group's window by its own flows since opened_ns,
+			       * bytes × 2^16 */
+	__u64 acked_bytes;    /* acknowledged since opened_ns */
+	__u64 cut_ns;         /* when the group's own flows last cut its window; 0: never */
+	__u64 taken_ns;       /* `at_ns` of the answer that was applied last */
+	__u32 cut_from_bytes; /* the group's window before that cut; next field: after it */
 	__u32 cut_to_bytes;
 	__u32 mss_bytes;
 	__u32 pad;
 };
 
 struct uc_ccc_told {
-	__u64 at_ns;  /* by the guest's clock: when the report was made that this answers */
-	__u64 cut_ns; /* likewise: the host's last cut; 0: none */
+	__u64 at_ns;  /* by the guest's clock: when the report was made that this answer is to */
+	__u64 cut_ns; /* by the guest's clock: when the host last cut the window; 0: never */
 	__u32 window_bytes;
 	__u32 ssthresh_bytes;
 	__u32 cuts; /* reductions of this group that the host knew when it answered */
@@ -70,7 +71,8 @@ static __always_inline void uc_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link
 	link->taken_ns = told->at_ns;
 }
 
-/* Records for the next report what the controller has just computed. */
+/* Records for the next report what the controller has just computed. `window_was_q16`, `cuts_were`:
+ * the group's window_q16 and cuts before. */
 static __always_inline void uc_ccc_note(const struct uc_ccc *ccc, struct uc_ccc_link *link,
 					const struct uc_ccc_report *report, __u64 window_was_q16,
 					__u32 cuts_were, __u64 now_ns)

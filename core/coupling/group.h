@@ -33,25 +33,27 @@ struct uc_ccc_policy {
 	 */
 	__u32 aggressiveness_q16;
 	__u32 silence_us;       /* the least length of an epoch; 0: 200 ms */
-	__u32 window_max_bytes; /* of the whole group; 0: 2^30 */
-	__u16 burst_segments;   /* what a flow may send at once though the others' packets are still
-				 * in flight; 0: 2, for which no delayed ACK waits;
-				 * 65535: all of its share */
+	__u32 window_max_bytes; /* maximum window of the whole group; 0: 2^30 */
+	__u16 burst_segments;   /* what a flow may send at once though other flows' packets still
+				 * fill its share; 0: 2, for which no delayed ACK waits; 65535: all
+				 * of its share */
 	__u8 shares;            /* enum uc_ccc_shares */
-	__u8 size;              /* enum uc_ccc_size: what n counts, of what the window limits */
+	__u8 size;              /* enum uc_ccc_size: whether n counts the window-limited flows or
+				 * their guests */
 };
 
 struct uc_ccc {
 	struct uc_ccc_pool guests;
 	__u64 window_q16; /* bytes; the sum of all shares */
-	__u64 began_ns;   /* of this epoch */
-	__u64 cut_ns;     /* the last reaction to a loss event; 0: none yet */
+	__u64 began_ns;   /* when this epoch began */
+	__u64 cut_ns;     /* time of the last reaction to a loss event; 0: none yet */
 	__u32 ssthresh_bytes;
-	__u32 srtt_max_us;  /* ×8, in this epoch */
-	__u32 srtt_was_us;  /* and in the one before */
-	__u32 cuts;         /* loss events that the group has answered */
-	__u32 spare_q16;    /* of its TCPs, those that haven't answered the last one */
-	__u32 before_bytes; /* its window before that */
+	__u32 srtt_max_us;  /* longest smoothed round-trip time in this epoch, ×8 */
+	__u32 srtt_was_us;  /* the same in the epoch before */
+	__u32 cuts;         /* number of loss events that the group has answered */
+	__u32 spare_q16;    /* of the TCPs that the group acts as: how many (× 2^16) haven't
+			     * answered the last loss event */
+	__u32 before_bytes; /* the group's window before the last loss event */
 	struct uc_ccc_policy policy;
 };
 
@@ -64,7 +66,7 @@ struct uc_ccc_guest {
 
 struct uc_ccc_flow {
 	struct uc_ccc_stake stake;
-	__u32 given_bytes; /* the last answer */
+	__u32 given_bytes; /* window of the last answer */
 	__u32 given_ssthresh_bytes;
 	__u16 mss_bytes;
 	__u8 priority; /* 0: not registered */

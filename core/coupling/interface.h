@@ -42,9 +42,9 @@ struct uc_ccc_report {
 			     * 0:  not known, a round trip and a quarter are taken */
 	__u16 mss_bytes;
 	__u8 state;   /* enum uc_ccc_state */
-	__u8 limited; /* 1: by the application; the window holds nothing back */
-	__u8 again;   /* 1: still in RECOVERY, but another mark arrived; its law keeps ssthresh of
-		       * cwnd */
+	__u8 limited; /* 1: the application limits the flow, not the window */
+	__u8 again;   /* 1: still in RECOVERY, but another mark arrived, and the flow's law reduces
+		       * its window from cwnd to ssthresh once more */
 	__u8 pad[3];
 };
 

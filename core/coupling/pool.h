@@ -14,8 +14,8 @@
 #include "interface.h"
 
 struct uc_ccc_amounts {
-	__u64 weight; /* of the share, now */
-	__u64 claim;  /* of the share, when nothing of it is released */
+	__u64 weight; /* present weight in the division of the window */
+	__u64 claim;  /* full weight: `weight` while none of it is released */
 	__u64 flight_bytes;
 	__u64 used_bytes;
 	__u32 priority;
@@ -35,7 +35,7 @@ struct uc_ccc_pool {
 /* One member's contribution to the pool. All zero: none. */
 struct uc_ccc_stake {
 	struct uc_ccc_amounts held;
-	__u64 epoch; /* when it was heard last */
+	__u64 epoch; /* the epoch of the member's last report */
 };
 
 static __always_inline void uc_ccc_add(struct uc_ccc_amounts *sum,

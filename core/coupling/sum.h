@@ -39,9 +39,10 @@ static __always_inline __u8 uc_ccc_is_sum(const struct uc_ccc *ccc)
 }
 
 /*
- * Returns how many bytes of a flow's growth the sum grows by. A flow that has less than its share,
- * because other flows' packets still fill it, is in slow start toward the share. The sum isn't in
- * slow start: it grows by a segment for each window acknowledged (RFC 5681 §3.1).
+ * Returns by how many bytes the sum grows when a flow's window has grown by `grown_bytes`. A flow
+ * that has less than its share, because other flows' packets still fill it, is in slow start toward
+ * the share. The sum isn't in slow start: it grows by a segment for each window acknowledged (RFC
+ * 5681 §3.1).
  */
 static __always_inline __u64 uc_ccc_sum_growth(const struct uc_ccc *ccc,
 					       const struct uc_ccc_report *report,

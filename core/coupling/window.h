@@ -39,8 +39,8 @@ static __always_inline void uc_ccc_reduce(struct uc_ccc *ccc, __u64 by_q16, __u3
 	uc_ccc_set_window(ccc, uc_max64(uc_ccc_less(ccc->window_q16, by_q16), least_q16));
 }
 
-/* Returns a × 2^16: as how many TCPs the group acts, 1 or more. Only window-limited flows (or their
- * guests) count: idle connections don't make a busy one more aggressive. */
+/* Returns as how many TCPs the group acts, times 2^16; at least one. Only window-limited flows (or
+ * their guests) count: idle connections don't make a busy one more aggressive. */
 static __always_inline __u64 uc_ccc_tcps_q16(const struct uc_ccc *ccc)
 {
 	const struct uc_ccc_amounts *all = &ccc->guests.counted;
@@ -60,7 +60,8 @@ static __always_inline __u64 uc_ccc_age_ns(const struct uc_ccc *ccc, __u32 srtt_
 	return ((srtt_us >> 3) + (srtt_us >> 5)) * 1000ULL;
 }
 
-/* Returns whether a packet sent `age_ns` ago was sent after the group's last reduction. */
+/* Returns whether a packet sent `age_ns` ago was sent after the group's last reduction; 1 if there
+ * was none. */
 static __always_inline __u8 uc_ccc_is_news(const struct uc_ccc *ccc, __u64 age_ns, __u64 now_ns)
 {
 	return !ccc->cut_ns || uc_ccc_less(now_ns, age_ns) > ccc->cut_ns;
@@ -69,8 +70,8 @@ static __always_inline __u8 uc_ccc_is_news(const struct uc_ccc *ccc, __u64 age_n
 /*
  * Returns by which fraction (× 2^16) one flow's loss or mark reduces the group's window. The flow's
  * law keeps ssthresh ÷ `had_bytes`: 0.5 (RFC 5681), 0.7 (RFC 9438), 1 − α/2 (RFC 8257). A group
- * that acts as a TCPs takes 1/a of the reduction: one of the TCPs lost a packet, the others didn't
- * (MulTCP).
+ * that acts as `a` TCPs (uc_ccc_tcps_q16()) takes 1/a of the reduction: one of the TCPs lost a
+ * packet, the others didn't (MulTCP).
  */
 static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 					    const struct uc_ccc_report *report, __u32 had_bytes)
@@ -112,10 +113,10 @@ static __always_inline __u32 uc_ccc_least_bytes(const struct uc_ccc *ccc,
 }
 
 /*
- * Reduces the group's window for a flow that enters recovery. A group that acts as a TCPs answers
- * one loss event up to a times, because the event may hit a flows, each of which would halve its
- * window if it were uncoupled: the loss of a whole queue then costs half the window, and not only
- * 1/a of that.
+ * Reduces the group's window for a flow that enters recovery. A group that acts as `a` TCPs
+ * (uc_ccc_tcps_q16()) answers one loss event up to `a` times, because the event may hit `a` flows,
+ * each of which would halve its window if it were uncoupled: the loss of a whole queue then costs
+ * half the window, and not only 1/a of that.
  */
 static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_report *report,
 					__u32 had_bytes, __u64 share_bytes, __u64 now_ns)
@@ -147,8 +148,8 @@ static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_
  * congestion once more (RFC 5681 §4.3). An uncoupled TCP doubles its timeout and keeps its ssthresh
  * (§3.1). In a group that is not enough: other flows go on sending into the queue that dropped the
  * packet, and a flow with one segment would be locked out. So the group reduces its window as for a
- * first timeout. If all its flows have timed out, it only counts the event, for a host that couples
- * several groups. In a sum each flow answers for itself.
+ * first timeout. If all its flows have timed out, its window is one segment, and it only counts the
+ * event, for a host that couples several groups. In a sum each flow answers for itself.
  */
 static __always_inline void uc_ccc_back_off(struct uc_ccc *ccc, struct uc_ccc_flow *flow,
 					    struct uc_ccc_report *report, __u64 now_ns)
@@ -181,7 +182,7 @@ static __always_inline void uc_ccc_back_off(struct uc_ccc *ccc, struct uc_ccc_fl
  * Grows the group's window after one flow, whose share is `share_bytes`, has grown by
  * `grown_bytes`. In slow start each byte counts, because all windows double together. In congestion
  * avoidance a flow's growth doesn't depend on its window, so it counts in proportion to the share,
- * times a.
+ * times the number of TCPs that the group acts as (uc_ccc_tcps_q16()).
  */
 static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, __u64 grown_bytes)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Exact feedback (RFC 8257): negotiated as classic ECN. A DCTCP sender counts the bytes of ACKs with
- * ECE as marked; the classic echo sets ECE until CWR, so it would count too many. ECT on a segment
- * without data reveals a DCTCP sender: RFC 3168 §6.1.4 forbids it on pure ACKs, but DCTCP senders
- * (Linux's, and law `dctcp`) set it there, from the last ACK of the handshake on, and on their
- * SYN-ACK (RFC 8257 §3.6).
+ * Exact feedback (RFC 8257): negotiated as classic ECN. A DCTCP sender counts the bytes of ACKs
+ * with ECE as marked; the classic echo sets ECE until CWR, so it would count too many. ECT on a
+ * segment without data reveals a DCTCP sender: RFC 3168 §6.1.4 forbids it on pure ACKs, but DCTCP
+ * senders (Linux's, and law `dctcp`) set it there, from the last ACK of the handshake on, and on
+ * their SYN-ACK (RFC 8257 §3.6).
  *
  * By RFC 8257 §3.2 the receiver sends an ACK at once when marks begin or end, so that each ACK
  * covers only marked or only unmarked bytes. A host can't make the guest send such ACKs, and an ACK
  * that covers both kinds has one bit for them. So the host sets ECE while any marked byte is not
  * echoed yet, which delays no signal. An ACK that echoes more bytes than were marked leaves
- * echo_owed_bytes negative, and later marked bytes are added to it. The sum of echoed bytes is exact
- * to within one ACK.
+ * echo_owed_bytes negative, and later marked bytes are added to it. The sum of echoed bytes is
+ * exact to within one ACK.
  */
 #ifndef UC_FEEDBACK_EXACT_H
 #define UC_FEEDBACK_EXACT_H

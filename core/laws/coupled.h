@@ -65,8 +65,8 @@ static __always_inline void uc_coupled_validate(struct uc_flow *flow, struct uc_
 	reno->usage_seq = flow->snd_nxt;
 }
 
-/* Takes in a segment of the guest, after the shadow. Notes a timeout, so that the group learns of
- * it even if the next ACK ends the recovery. */
+/* Handles a segment of the guest, after the shadow was updated. Notes a timeout, so that the group
+ * learns of it even if the next ACK ends the recovery. */
 static __always_inline void uc_coupled_sent(struct uc_flow *flow, struct uc_annex *annex,
 					    const struct uc_sample *sample)
 {
@@ -135,8 +135,8 @@ static __always_inline __u8 uc_coupled_limited(const struct uc_flow *flow,
 	return !(flow->bits & UC_FLOW_LIMITED) && !(grows && uc_counts_segments(flow));
 }
 
-/* Returns the age of the lost segment in microseconds after a timeout: it was sent an RTO before.
- * Returns 0 in other states, whose age the controller knows. */
+/* Returns how long ago (µs) the segment was sent that a timeout found lost: an RTO before the guest
+ * last sent data. Returns 0 in other states: the controller then estimates it. */
 static __always_inline __u32 uc_coupled_lost_age_us(const struct uc_flow *flow, __u8 state,
 						    __u64 now_ns)
 {

@@ -36,7 +36,7 @@ static __always_inline void uc_cut_open(struct uc_flow *flow)
 	}
 }
 
-/* Takes in what an ACK says of marks. */
+/* Updates the cut's state from an ACK, which may echo marks. */
 static __always_inline void uc_cut_observe(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	switch (uc_cut_of(flow->policy.law)) {
@@ -62,7 +62,7 @@ static __always_inline __u32 uc_cut_remains(const struct uc_flow *flow, __u32 wi
 	return uc_half_remains(flow, window);
 }
 
-/* Returns the floor of a cut in segments. */
+/* Returns the smallest window that a cut leaves, in segments. */
 static __always_inline __u32 uc_cut_least(const struct uc_flow *flow)
 {
 	switch (uc_cut_of(flow->policy.law)) {
@@ -75,7 +75,8 @@ static __always_inline __u32 uc_cut_least(const struct uc_flow *flow)
 	return uc_half_least(flow);
 }
 
-/* Returns the number that an event of a cut carries. */
+/* Returns the number that `uc explain` shows for a cut, in the cut's own unit: α × 2^30 for
+ * `dctcp`, the smoothed round-trip time in µs for `half`. */
 static __always_inline __u32 uc_cut_signal(const struct uc_flow *flow)
 {
 	switch (uc_cut_of(flow->policy.law)) {

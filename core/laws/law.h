@@ -10,7 +10,8 @@
 #include "delay.h"
 #include "reno.h"
 
-/* A law's own state fits into its room, and its parameters into those of a policy. */
+/* Checks that each law's own state fits into its room (near or far: flow.h), and its parameters
+ * into those of a policy. */
 #define UC_LAW_FITS(NAME, name, machine, cut, traits, state, parameters, ...)                      \
 	_Static_assert((state) <= ((traits)&UC_FAR ? UC_FAR_BYTES : UC_NEAR_BYTES),                \
 		       "law " #name ": its state may have 16 bytes, with UC_FAR 64");              \

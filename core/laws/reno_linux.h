@@ -9,10 +9,10 @@
  *
  * While the guest recovers from a loss, its own TCP governs, and the shadow does not throttle.
  *
- * Bound: until SND.UNA reaches `recover`, no mark is answered. Under a guard no such state lasts longer
- * than one repair: a reduction on ECE (UC_CA_CWR) may become a recovery, which sets `recover` once
- * more, and further timeouts of the same data leave it. Without a guard each timeout sets it to
- * SND.NXT, as Linux does. base/core/proofs/repair.c proves it.
+ * Bound: until SND.UNA reaches `recover`, no mark is answered. Under a guard no such state lasts
+ * longer than one repair: a reduction on ECE (UC_CA_CWR) may become a recovery, which sets
+ * `recover` once more, and further timeouts of the same data leave it. Without a guard each timeout
+ * sets it to SND.NXT, as Linux does. base/core/proofs/repair.c proves it.
  */
 #ifndef UC_LAWS_RENO_LINUX_H
 #define UC_LAWS_RENO_LINUX_H
@@ -24,8 +24,8 @@
 
 #define UC_LINUX_SSTHRESH_MIN 2
 
-/* Returns the largest flight, in segments, of the window that ends at usage_seq. It lies where
- * flows that count bytes have what they answer marks by, which profile `linux` does by `ca`. */
+/* Returns the largest flight, in segments, of the window that ends at usage_seq. It is stored in
+ * reduced_seq, which only flows that count bytes use otherwise. */
 static __always_inline __u32 *uc_max_flight(struct uc_reno *reno)
 {
 	return &reno->reduced_seq;

@@ -69,8 +69,8 @@
 /*
  * X(NAME, name, machine, cut, traits, state, parameters, what it is, why it cuts)
  *
- * `state` and `parameters` are the sizes in bytes of what the law stores of its own, in the room that
- * its traits choose, and of its parameters; 0: it has none.
+ * `state` and `parameters` are the sizes in bytes of what the law stores of its own, in the room
+ * that its traits choose, and of its parameters; 0: it has none.
  *
  * The last is what `uc explain` says of a reduction. In it, {target} is the policy's target in
  * microseconds, {us} the cut's signal in microseconds, and {q30} the signal as a fraction of 2^30.
@@ -122,8 +122,9 @@ enum uc_cut {
 _Static_assert(UC_LAW_INSIDE_COUNT <= UC_LAW_OUTSIDE, "the tree's laws have the numbers below 12");
 _Static_assert((int)UC_LAW_END <= UC_LAW_NUMBERS, "four laws from outside the tree, at most");
 
-/* The timers lie in the far room, and so does what machine `delay` stores; with the law's own state
- * elsewhere a stored SYN would lie there (reopen.h). */
+/* Checks that a law with timers has trait UC_FAR, and a law of machine `delay` has timers: the
+ * timers and that machine's state lie in the far room, in which a law without UC_FAR may store a
+ * SYN (reopen.h). */
 #define UC_LAW_ROOM(NAME, name, machine, cut, traits, ...)                                         \
 	_Static_assert(!((traits)&UC_TIMED) || (traits)&UC_FAR,                                    \
 		       "law " #name ": trait UC_TIMED needs UC_FAR");                              \
@@ -160,7 +161,8 @@ static __always_inline __u8 uc_law_acts(__u8 law)
 	return laws >> (law & (UC_LAW_NUMBERS - 1)) & (law / UC_LAW_NUMBERS - 1U) >> 31;
 }
 
-/* Returns the law's machine; reno where no law has the number. Four bits a law of a constant. */
+/* Returns the law's machine; reno if no law has the number. It reads four bits for each law from
+ * one constant: no branch. */
 static __always_inline enum uc_machine uc_machine_of(__u8 law)
 {
 	__u64 machines = 0;

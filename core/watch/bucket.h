@@ -30,11 +30,13 @@
 
 struct uc_watch_bucket {
 	__u64 turn_ns;           /* when all granted windows would have arrived */
-	__u64 crowd_ns;          /* when, if flows past their start get their part as well */
-	__u64 rush_ns;           /* when, at 1.5 times the rate */
+	__u64 crowd_ns;          /* the same, if flows past their start get their part of the link
+				  * as well */
+	__u64 rush_ns;           /* the same as turn_ns, at 1.5 times the rate */
 	__u64 period_ns;         /* begin of this period of counting; 0: no arrival yet */
 	__u32 bytes;             /* arrived in this period */
-	__u32 last_bytes;        /* arrived in the period before; it lasts as long as a burst */
+	__u32 last_bytes;        /* arrived in the period before; a period lasts as long as a burst
+				  * at policy's rate */
 	__u32 steady_bytes;      /* of `bytes`, those of flows past their start */
 	__u32 last_steady_bytes; /* of `last_bytes`, those of flows past their start */
 };
@@ -83,16 +85,17 @@ static __always_inline __u8 uc_watch_is_part(const struct uc_watch_bucket *bucke
 	return uc_max(bytes, last_bytes) >= policy->burst_bytes / part;
 }
 
-/* Returns whether marks come from this link. At half its rate it has no lasting queue, but random
- * arrivals make short ones: a quarter of the rate in a recent period is enough. */
+/* Returns whether marks may come from this link: recent arrivals reach a quarter of policy's rate.
+ * At half its rate a link has no lasting queue, but random arrivals make short ones. */
 static __always_inline __u8 uc_watch_is_full(const struct uc_watch_bucket *bucket,
 					     const struct uc_watch_policy *policy, __u64 now_ns)
 {
 	return uc_watch_is_part(bucket, policy, bucket->bytes, bucket->last_bytes, 4, now_ns);
 }
 
-/* Returns whether flows past their start use at least half of policy's rate. Not more than half,
- * because policy's rate may be higher than the link's; then these flows slow down early. */
+/* Returns whether flows past their start use at least half of policy's rate. The limit is not
+ * higher, because policy's rate may be higher than the link's, and then these flows slow down
+ * before they reach more. */
 static __always_inline __u8 uc_watch_is_taken(const struct uc_watch_bucket *bucket,
 					      const struct uc_watch_policy *policy, __u64 now_ns)
 {
@@ -172,7 +175,8 @@ static __always_inline __u64 uc_watch_turn_ns(struct uc_watch_bucket *bucket,
 	return wait_ns < longest_ns ? wait_ns : longest_ns;
 }
 
-/* Returns the wait at a link whose arrivals the platform reports. */
+/* Returns how long (ns) the packet waits that grants a first window of `grant_bytes`, and charges
+ * the bucket, at a link whose arrivals the platform reports (uc_watch_heard()). */
 static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 					      const struct uc_watch_policy *policy,
 					      __u32 grant_bytes, __u64 now_ns)

@@ -18,7 +18,7 @@ enum uc_watch_stage {
 /* uc_watch_flow.bits */
 #define UC_WATCH_SCALES_GUEST 0x01 /* the guest offered window scaling (RFC 7323 §2.2) */
 #define UC_WATCH_SCALES_PEER  0x02
-#define UC_WATCH_STAMPS_GUEST 0x04 /* timestamps: 12 bytes of each segment */
+#define UC_WATCH_STAMPS_GUEST 0x04 /* the guest offered timestamps: 12 bytes of each segment */
 #define UC_WATCH_STAMPS_PEER  0x08
 #define UC_WATCH_WHOLE        0x10 /* the first window was granted whole */
 #define UC_WATCH_MEASURED     0x20 /* its use of the first window is in the path's record */
@@ -31,22 +31,23 @@ struct uc_watch_flow {
 	__u32 una;           /* the furthest ACK number of the guest */
 	__u32 edge;          /* right edge by the counts, on a segment's boundary */
 	__u32 given;         /* the furthest edge advertised; never taken back */
-	__u32 round_end;     /* the round is over when this is acknowledged */
+	__u32 round_end;     /* sequence number at whose ACK the round is over */
 	__u16 mss_bytes;     /* payload of a segment */
 	__u16 earned_halves; /* half segments earned and not granted yet */
 	__u16 owed_halves;   /* half segments for the next round */
-	__u16 marked;        /* of this round, in segments */
+	__u16 marked;        /* segments that arrived marked in this round */
 	__u16 unmarked;
 	__u16 first_bytes; /* the first window; a copy of its packet gets the same */
 	__u8 probes_marked;
 	__u8 probes_sent; /* by the probes' own count; 0: none arrived */
 	__u8 stage;       /* enum uc_watch_stage */
-	__u8 rounds;      /* rounds of data begun */
-	__u8 wscale;      /* the guest's */
+	__u8 rounds;      /* number of rounds of data begun */
+	__u8 wscale;      /* the guest's window scale */
 	__u8 bits;
 	__u8 timed; /* 1: a probe was timed */
 	__u8 pad;
-	__u32 transit_ns;    /* of the quickest probe so far, plus a constant; valid if `timed` */
+	__u32 transit_ns;    /* transit time of the quickest probe so far, plus a constant; valid if
+			      * `timed` */
 	__u32 charged_bytes; /* bytes of the link for which the bucket was charged */
 };
 
@@ -162,9 +163,9 @@ static __always_inline __u32 uc_watch_segments(const struct uc_segment *segment)
 }
 
 /*
- * Counts a segment to the guest, if it is ECN-capable or has data. Each data segment earns another
- * one: an unmarked one at once, a marked one half at once and half in the next round. Returns 0 for
- * a segment that the guest doesn't accept, which changes nothing.
+ * Counts a segment to the guest, if it is ECN-capable or has data. Each data segment that arrives
+ * allows the peer another one: an unmarked segment at once, a marked one half at once and half in
+ * the next round. Returns 0 for a segment that the guest doesn't accept, which changes nothing.
  */
 static __always_inline __u8 uc_watch_to_guest(struct uc_watch_flow *flow,
 					      const struct uc_segment *segment)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Grants: paces the first windows of flows to different hosts that share a link. None of these hosts
- * sees the starts of all flows, so none can pace them alone. One of the hosts, the granter, has the
- * token bucket of the shared link (bucket.h) and gives every flow the time when it may start.
+ * Grants: paces the first windows of flows to different hosts that share a link. None of these
+ * hosts sees the starts of all flows, so none can pace them alone. One of the hosts, the granter,
+ * has the token bucket of the shared link (bucket.h) and gives every flow the time when it may
+ * start.
  *
  * A flow's host asks the granter with one small packet when the first packet of its guest leaves
  * (SYN, or SYN-ACK). The answer is a time to wait, counted from its arrival, so the hosts need no
@@ -48,15 +49,16 @@
 /* The most bytes of the link that a question is for: what a first window can take. */
 #define UC_WATCH_ASK_MAX_BYTES (2 * 65535)
 
-/* What a sending host knows of a granter. All zero: nothing, flows wait for its answers. */
+/* What a host that asks a granter keeps of it. All zero: no question was answered or missed yet, and
+ * flows wait for answers. */
 struct uc_watch_granter {
 	__u32 used_q8; /* bytes of the link that flows use of their first windows on average, times
-			* 256; 0: unknown */
+			* 256; 0: unknown; kept by sending hosts only */
 	__u8 silent;   /* 1: its last answer did not come in time */
 	__u8 pad[3];
 };
 
-/* A flow's grant at the sending host. All zero: not asked for. */
+/* A flow's grant at the host that asks for it. All zero: not asked for. */
 struct uc_watch_grant {
 	__u64 due_ns;    /* when the flow may start; valid if `granted` */
 	__u32 start;     /* sequence number of the guest's first byte of data */
@@ -88,8 +90,8 @@ static __always_inline __u32 uc_watch_ask(struct uc_watch_grant *grant,
 
 /*
  * Returns for how many bytes of the link a receiving host asks that grants a first window of
- * `grant_bytes`; 0: it grants none. `settle_bytes`: what a flow has used beyond its charge, negative
- * for less. `owed_bytes`: the host's sum of these, as far as no question has included them.
+ * `grant_bytes`; 0: it grants none. `settle_bytes`: what a flow has used beyond its charge,
+ * negative for less. `owed_bytes`: the host's sum of such bytes that no question has included yet.
  */
 static __always_inline __u32 uc_watch_ask_for(__s32 *owed_bytes, __u32 grant_bytes,
 					      __s32 settle_bytes)
@@ -122,9 +124,9 @@ static __always_inline void uc_watch_granted(struct uc_watch_grant *grant,
 	grant->due_ns = now_ns + (wait_ns < longest_ns ? wait_ns : longest_ns);
 }
 
-/* Returns how long (ns) a packet waits that has waited since `answered_ns`: the peer's answer to the
- * guest's first packet, or at a receiving host that packet. To be called again after that time, and
- * when the granter's answer arrives meanwhile. */
+/* Returns how much longer (ns) a packet waits that has been waiting since `answered_ns`: at a
+ * sending host the peer's answer to the guest's first packet, at a receiving host the guest's first
+ * packet. To be called again after that time, and when the granter's answer arrives before. */
 static __always_inline __u64 uc_watch_grant_wait_ns(const struct uc_watch_grant *grant,
 						    const struct uc_watch_granter *granter,
 						    __u64 answered_ns, __u64 now_ns)

@@ -36,8 +36,9 @@ static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *polic
 	return probes;
 }
 
-/* Returns how long probing takes, by which the packet is delayed. The paper takes half a round-trip
- * time; every flow would be delayed by that, and in 1/32 of it marks show as much of the queue. */
+/* Returns the duration of probing in ns, by which the handshake packet is delayed. The HWatch paper
+ * probes for half a round-trip time (span_part 2). In 1/32 of a round-trip time, the usual value,
+ * marks show as much of the queue, and probing delays flows less. */
 static __always_inline __u32 uc_watch_span_ns(const struct uc_watch_policy *policy,
 					      const struct uc_watch_path *path)
 {
@@ -61,10 +62,11 @@ static __always_inline __u32 uc_watch_offset_ns(__u32 span_ns, __u32 probes, __u
 }
 
 /*
- * Updates the path's record at the sending host from the answer to the flow's first packet. The
- * window of a SYN-ACK isn't scaled, and the receiving host has set it by the probes: X_UM plus a
- * part of X_M. If the answer is the peer's ACK to a SYN-ACK, its scaled window is too coarse, and
- * `window_bytes` is 0.
+ * Updates the path's record at the sending host from the answer to the flow's first packet. If the
+ * answer is a SYN-ACK, its window is unscaled: the receiving host sets it to one segment for each
+ * unmarked probe, and 1/N of a segment for each marked or lost one (N: policy's marked_part).
+ * `window_bytes` 0: the answer is an ACK, whose scaled window is too coarse, and only the
+ * round-trip time is stored.
  */
 static __always_inline void uc_watch_answered(const struct uc_watch_policy *policy,
 					      struct uc_watch_path *path, __u32 window_bytes,

@@ -55,11 +55,11 @@
 #define ftrace_get_regs(regs) (regs)
 #endif
 
-/* One CPU's clock, and a late interrupt that the clock doesn't know yet. */
+/* One CPU's clock, and a late interrupt that was not reported to the clock yet. */
 struct cpu_clock {
 	struct uc_steal_clock clock;
-	ktime_t woken;
-	u32 late_ticks; /* 0: none */
+	ktime_t woken;  /* end of the late interrupt */
+	u32 late_ticks; /* its lateness; 0: there is no such interrupt */
 	u64 in_vain;    /* timers deferred unnecessarily: no ACK was waiting, they fired */
 	u64 awaited;    /* timers deferred because another CPU was late */
 	const struct clock_event_device *dev; /* NULL: no interrupt yet */
@@ -118,7 +118,7 @@ static struct uc_steal_clock *this_clock(u64 tick)
 /*
  * Reports a stall to the clock if a timer fires late: the interrupt was not probed, or softirqs
  * kept timers and packets from running. The timer wheel runs a timer in the tick after it is due,
- * and one with a long timeout up to an eighth of the timeout later.
+ * and one with a long timeout up to an eighth of the timeout later; here a quarter is no stall.
  */
 static void hear_timer(const struct inet_connection_sock *icsk, u64 due_tick, u64 tick)
 {
@@ -282,7 +282,7 @@ static struct kretprobe on_interrupt = {
 	.handler = after_interrupt,
 	.data_size = sizeof(ktime_t),
 };
-/* PERMANENT: the sysctl kernel.ftrace_enabled can't switch the hooks off. */
+/* With PERMANENT the sysctl kernel.ftrace_enabled can't switch the hooks off. */
 #define HOOKED (FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_PERMANENT)
 
 static struct ftrace_ops on_timer = {.func = at_timer, .flags = HOOKED};

@@ -1,8 +1,8 @@
-//! Compiles the guests' congestion controls with clang, and makes the Rust face of their state.
+//! Compiles the guests' congestion controls with clang, and generates the Rust types of their state.
 
 use std::path::{Path, PathBuf};
 
-/// What this crate writes into maps.
+/// Structs and constants that this crate writes into maps.
 const WRITTEN: [&str; 6] = [
     "uc_ctrl_group_key",
     "uc_ctrl_policy",

@@ -1,9 +1,9 @@
-//! Compiles the hold's programs for the kernel, and makes the Rust face of what they share with user
+//! Compiles the hold's programs for the kernel, and generates Rust types for the structs that they share with user
 //! space.
 
 use std::path::{Path, PathBuf};
 
-/// What this crate writes into maps.
+/// Structs and constants that this crate writes into maps.
 const WRITTEN: [&str; 5] = [
     "uc_hold_control",
     "uc_hold_flow",

@@ -1,9 +1,9 @@
-//! Compiles the watch programs for the kernel, what they share with user space natively, and makes
-//! the Rust face of both.
+//! Compiles the watch programs for the kernel, and natively the code that they share with user space; generates Rust
+//! types for both.
 
 use std::path::{Path, PathBuf};
 
-/// What this crate writes into maps.
+/// Structs and constants that this crate writes into maps.
 const WRITTEN: [&str; 6] = [
     "uc_watch_port",
     "uc_watch_allowance",

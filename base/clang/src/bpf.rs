@@ -55,7 +55,7 @@ fn compile(
     Ok(compiled)
 }
 
-/// Links one object into another, which has no debug information but BTF.
+/// Links the object file `compiled` into `object`, which keeps BTF and drops all other debug information.
 fn link(compiled: &Path, object: &Path) -> Result<(), ClangError> {
     let linked = Linker::new(object).and_then(|mut linker| {
         linker.add_file(compiled)?;

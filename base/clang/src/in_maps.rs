@@ -4,12 +4,12 @@ use bindgen::callbacks::{DeriveInfo, DeriveTrait, ImplementsTrait, ParseCallback
 
 /// Tells bindgen that our structs can be read from bytes, and some of them written as bytes.
 ///
-/// They are integers, and arrays and structs of integers, so every pattern of bytes is a value.
-/// What is written has no padding besides, whose bytes would be undefined. zerocopy checks both when
-/// the types are compiled.
+/// A struct in a map has integers only, alone or in arrays and structs, so every pattern of bytes is a value. A struct
+/// that user space writes has no padding, whose bytes would be undefined. zerocopy checks both when the types are
+/// compiled.
 #[derive(Debug)]
 pub struct InMaps {
-    /// The structs that user space writes.
+    /// Names of the C structs that user space writes into maps.
     pub written: &'static [&'static str],
 }
 
@@ -25,8 +25,8 @@ impl ParseCallbacks for InMaps {
         derives
     }
 
-    /// Returns which traits the core's own types implement: bindgen does not generate them here,
-    /// but every crate takes them from `uc_core`.
+    /// Returns the traits that the core's own types implement: bindgen does not generate these types here,
+    /// because every crate takes them from `uc_core`.
     fn blocklisted_type_implements_trait(
         &self,
         _name: &str,

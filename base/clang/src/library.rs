@@ -24,7 +24,7 @@ pub fn library(
     run(&mut clang, library).map(drop)
 }
 
-/// Returns what the preprocessor makes of a C source. Clang runs in `folder`, from which it finds
+/// Returns the output of the C preprocessor for a source. Clang runs in `folder`, from which it finds
 /// relative paths.
 pub fn preprocess(folder: &Path, source: &Path, more: &[&str]) -> Result<String, ClangError> {
     let mut clang = clang(folder);

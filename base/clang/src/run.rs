@@ -4,21 +4,21 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-/// Reasons why something was not compiled.
+/// Why a C source was not compiled or linked.
 #[derive(Debug, thiserror::Error)]
 pub enum ClangError {
-    /// A file or folder beside the object could not be written.
+    /// A file or folder that the build needs could not be written.
     #[error("could not write {}: {source}", path.display())]
     Write {
-        /// The file or folder.
+        /// Path of the file or folder that could not be written.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The compiler could not be started.
+    /// The compiler clang could not be started.
     #[error("could not run clang: {source}; install it (Debian's package is `clang`)")]
     NoClang {
-        /// The system's error.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// A signal ended the compiler, or it failed without a message.
@@ -27,23 +27,23 @@ pub enum ClangError {
          programs that the kernel ended for lack of it), or install another version of clang"
     )]
     NoAnswer {
-        /// Exit status of the compiler.
+        /// Exit status of clang.
         status: ExitStatus,
     },
-    /// The compiler refused the source.
+    /// The compiler clang refused the source.
     #[error("clang refused {}:\n{messages}", path.display())]
     Refused {
-        /// Path of the C source.
+        /// Path of the refused C source.
         path: PathBuf,
-        /// The compiler's messages, one a line.
+        /// Messages of clang, one in each line.
         messages: String,
     },
-    /// The linker failed.
+    /// The linker of libbpf could not link the object files.
     #[error("libbpf could not link {}: {source}", path.display())]
     Link {
         /// Path of the object file that was to be linked.
         path: PathBuf,
-        /// The linker's error.
+        /// Error of libbpf's linker.
         source: libbpf_rs::Error,
     },
 }

@@ -80,7 +80,7 @@ static void pass(struct game *game, const struct uc_segment *segment)
 	honest_call(&game->guest, &call);
 }
 
-/* Returns a number that an end may think of. */
+/* Returns a number near which the sequence and ACK numbers of a step lie. */
 static __u32 anchor(const struct place *place, __u8 which)
 {
 	const struct uc_flow *flow = &place->whole.flow;

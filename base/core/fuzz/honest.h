@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The guard from the guest's side: how far its windows have reached, as it reads them, and whether
- * it has kept to them. Of such a guest the guard drops nothing that ends inside a window that it
+ * it has kept to them. If it has, the guard drops nothing of it that ends inside a window that it
  * was given.
  */
 #ifndef UC_FUZZ_HONEST_H

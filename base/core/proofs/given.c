@@ -23,7 +23,8 @@ static __u8 covers(const struct uc_flow *flow, __u32 given)
 	return flow->bits & UC_FLOW_GIVEN && !uc_after(given, flow->furthest_edge);
 }
 
-/* Returns whether the guest has sent nothing beyond the furthest edge, and that covers the last. */
+/* Returns whether the guest has sent nothing beyond the furthest edge, and the furthest edge covers
+ * the last one. */
 static __u8 is_kept(const struct uc_flow *flow)
 {
 	return uc_flight_bytes(flow) <= flow->furthest_edge - flow->snd_una &&

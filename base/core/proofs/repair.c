@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Under a guard no state in which the law answers no mark outlasts one repair: between two steps of
- * its end, `recover`, the state must have changed for a graver one, or SND.UNA must have reached that
- * end, and then the state is over. PROOF_SENT: a segment of the guest; PROOF_ACK: one to the guest.
+ * Under a guard no state in which the law answers no mark outlasts one repair: the repair's end,
+ * `recover`, moves only if the state becomes a graver one, and when SND.UNA has passed `recover`,
+ * the state is over. PROOF_SENT: a segment of the guest; PROOF_ACK: one to the guest.
  *
- * In profile `rfc` each timeout sets `recover` (RFC 6582 §3.2 step 6), at the price of a window of one
- * segment, which is no window that a law suspends.
+ * In profile `rfc` each timeout sets `recover` (RFC 6582 §3.2 step 6), at the price of a window of
+ * one segment.
  */
 #include "state.h"
 

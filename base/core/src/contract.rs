@@ -13,9 +13,9 @@ pub type Segment = sys::uc_segment;
 pub type Edit = sys::uc_edit;
 /// The operator's policy for flows of a port.
 pub type Policy = sys::uc_policy;
-/// Parameters of law `dctcp`.
+/// Parameters of law `dctcp`, in the core's units.
 pub type DctcpParameters = sys::uc_dctcp_parameters;
-/// Parameters of law `delay`.
+/// Parameters of law `delay`, in the core's units.
 pub type DelayParameters = sys::uc_delay_parameters;
 /// All that the host knows of one flow: its state, to which this dereferences, and its annex.
 pub type Flow = sys::uc_whole;
@@ -37,14 +37,14 @@ impl Flow {
         unsafe { sys::uc_shim_rebase(self, units) };
     }
 
-    /// Lets the flow of a port that drains leave translation (`core/leave.h`). Returns false if the platform
-    /// must forget it.
+    /// Lets the flow of a port that drains leave translation (`core/leave.h`). Returns false if the platform must
+    /// remove the flow.
     pub fn leave(&mut self) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_leave(self) != 0 }
     }
 
-    /// Returns a flow that leaves to translation.
+    /// Lets a flow that has left translation return to it; any other flow stays as it is.
     pub fn return_to_law(&mut self) {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_return(self) };

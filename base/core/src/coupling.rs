@@ -7,11 +7,11 @@ use crate::sys;
 
 /// A connection's report: its own law's output. Windows are in bytes.
 pub type Report = sys::uc_ccc_report;
-/// The group's answer to a report.
+/// The answer of a group's controller to a report.
 pub type Answer = sys::uc_ccc_answer;
 /// How a group behaves; all zero: it acts as one TCP, and shares are windows.
 pub type GroupPolicy = sys::uc_ccc_policy;
-/// The flows that share a bottleneck.
+/// The state of a group: flows of several guests that share a bottleneck's window.
 pub type Group = sys::uc_ccc;
 /// One tenant's flows in a group. The caller sets `weight`, 1 to 255; 0 counts as 1.
 pub type Guest = sys::uc_ccc_guest;
@@ -31,7 +31,7 @@ pub mod consts {
         UC_CCC_SIZE_LAWS as SIZE_LAWS, UC_CCC_SLOW_START as SLOW_START,
     };
 
-    /// A bandwidth–delay product that no group exceeds.
+    /// The largest window of a group.
     pub const WINDOW_MAX_BYTES: u32 = 1 << 30;
 }
 
@@ -46,8 +46,7 @@ impl Segments {
 }
 
 impl Group {
-    /// Returns an empty group. The caller must drop guests and flows of an older group of that
-    /// name.
+    /// Returns an empty group. The caller must drop the guests and flows of a group that it replaces.
     pub fn open(policy: &GroupPolicy, now_ns: u64) -> Group {
         let mut group = Group::default();
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
@@ -55,7 +54,7 @@ impl Group {
         group
     }
 
-    /// Enters a connection that begins: register(c, p, cwnd, ssthresh).
+    /// Enters a connection that begins: register(c, p, cwnd, ssthresh). `priority`: 1 to 255; 0 counts as 1.
     pub fn register(
         &mut self,
         guest: &mut Guest,
@@ -72,7 +71,8 @@ impl Group {
         answer
     }
 
-    /// Takes a registered connection's report: update(c, cwnd, ssthresh, state).
+    /// Takes a connection's report: update(c, cwnd, ssthresh, state). A connection that is not registered gets its own
+    /// numbers back.
     pub fn update(
         &mut self,
         guest: &mut Guest,
@@ -86,7 +86,8 @@ impl Group {
         answer
     }
 
-    /// Returns a flow's answer again, between two reports.
+    /// Returns a flow's answer again, between two reports. Valid only while the connection's window is the one that it
+    /// got last.
     pub fn ask(&mut self, guest: &mut Guest, flow: &mut Member, now_ns: u64) -> Answer {
         let mut answer = Answer::default();
         // SAFETY: all pointers are valid for the call and the C side keeps none of them.

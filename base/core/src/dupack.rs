@@ -12,9 +12,9 @@ impl Policy {
     /// The usual shortest silence of a flow before a round of duplicate ACKs.
     pub const LEAST: Duration = Duration::from_micros(sys::UC_DUPACK_LEAST_US as u64);
 
-    /// Creates a policy by the shortest silence before a round. `short_tails`: three duplicate ACKs
-    /// also where fewer than four segments are in flight; where one is, so much later. Times above
-    /// an hour count as an hour.
+    /// Creates a policy from the shortest silence before a round of duplicate ACKs. `short_tails`: three duplicate ACKs
+    /// also for fewer than four segments in flight, and this wait is added if only one is; `None`: fewer segments get
+    /// only as many duplicate ACKs as they could cause. Times above an hour count as an hour.
     pub fn new(least: Duration, short_tails: Option<Duration>) -> Policy {
         let us = |time: Duration| time.min(Duration::from_secs(3600)).as_micros() as u32;
         Policy(sys::uc_dupack_policy {
@@ -24,7 +24,8 @@ impl Policy {
     }
 }
 
-/// What the host has done for a flow: its platform keeps one for each, new with the flow.
+/// The duplicate ACKs that the host has sent for a flow. The platform keeps one for each flow, and creates
+/// it with the flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rounds(sys::uc_dupack);
 

@@ -29,11 +29,11 @@ pub struct Awaits(u8);
 
 /// A step in a flow's life: what becomes of the segment, and of the flow.
 pub type Step = sys::uc_step;
-/// A peer's SYN that the guest has not answered, if there is one.
+/// A peer's SYN that the guest has not answered; without meaning if no SYN is stored.
 pub type Asked = sys::uc_asked;
 
 impl Step {
-    /// Returns what becomes of the segment.
+    /// Returns why the core translates, passes or drops the segment.
     pub fn reason(&self) -> Reason {
         Reason::from_code(self.reason)
     }
@@ -48,7 +48,7 @@ impl Step {
         self.then & sys::UC_STEP_REMOVES != 0
     }
 
-    /// Returns whether the segment is then to be taken for one of no known flow.
+    /// Returns whether the platform must then call [`Core::unknown`] for the segment.
     pub fn is_anew(&self) -> bool {
         self.then & sys::UC_STEP_ANEW != 0
     }
@@ -64,7 +64,7 @@ macro_rules! call {
 }
 
 impl Core {
-    /// Takes the table of a library that stays mapped.
+    /// Returns the core with the table of a library that stays mapped.
     #[cfg(feature = "loaded")]
     pub(crate) fn of_table(table: &'static sys::core_table) -> Core {
         Core(table)
@@ -90,9 +90,9 @@ impl Core {
             || self.laws().iter().any(|row| row.number == number)
     }
 
-    /// Handles a segment of no known flow (`uc_step_unknown` of `core/step.h`). `flow` is zeroed, and
-    /// to be entered if the step says so; `asked` is the peer's SYN that the guest has not answered,
-    /// before the call and after it.
+    /// Handles a segment of no known flow (`uc_step_unknown` of `core/step.h`). `flow` is zeroed, and to be entered if
+    /// the step says so. `given`: the policy of a flow that begins now, and its weight in the windows of a group (0: it
+    /// shares none). `asked` is the peer's SYN that the guest has not answered, before the call and after it.
     pub fn unknown(
         self,
         flow: &mut Flow,
@@ -112,8 +112,8 @@ impl Core {
         (step, edit)
     }
 
-    /// Handles a SYN or SYN-ACK of a known flow (`uc_step_known` of `core/step.h`). `given`: the policy
-    /// of a flow that begins now, and its weight in the windows of a group.
+    /// Handles a SYN or SYN-ACK of a known flow (`uc_step_known` of `core/step.h`). `given`: the policy of a flow that
+    /// begins now, and its weight in the windows of a group; 0: it shares none.
     pub fn known(
         self,
         flow: &mut Flow,
@@ -130,9 +130,9 @@ impl Core {
         (step, edit)
     }
 
-    /// Translates any segment but a SYN of a known flow. Returns [`Reason::TRANSLATED`]: write the
-    /// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`],
-    /// [`Reason::UNECHOED`]: drop it, keep the flow; any other: write the edit, remove the flow.
+    /// Translates any segment but a SYN of a known flow. If the reason [`Reason::drops`], drop the segment and keep the
+    /// flow. [`Reason::NO_HANDSHAKE`]: pass the segment, keep the flow. Otherwise write the edit, and remove the flow
+    /// if the reason [`Reason::forgets`] it.
     pub fn translate(self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
         let mut edit = Edit::default();
         let reason = call!(self, translate(flow, segment, now_ns, &mut edit));
@@ -144,15 +144,15 @@ impl Core {
         call!(self, window_bytes(flow))
     }
 
-    /// Returns the estimate α of marked bytes in 1/2^30 if the flow's law keeps it as DCTCP does.
+    /// Returns the estimate α of marked bytes in 1/2^30 if the flow's law keeps it as DCTCP does; otherwise `None`.
     pub fn alpha_q30(self, flow: &Flow) -> Option<u32> {
         let mut alpha_q30 = 0;
         let has_one = call!(self, alpha_q30(flow, &mut alpha_q30)) != 0;
         has_one.then_some(alpha_q30)
     }
 
-    /// Returns whether the group decides the window of the segment. To be called directly after
-    /// [`Core::translate`].
+    /// Returns what [`Core::tell_share`] needs if the flow's group decides the window of the segment; otherwise `None`.
+    /// To be called directly after [`Core::translate`].
     pub fn awaits(self, flow: &mut Flow) -> Option<Awaits> {
         let awaits = call!(self, awaits(flow));
         (awaits != 0).then_some(Awaits(awaits))
@@ -165,7 +165,8 @@ impl Core {
         report
     }
 
-    /// Takes a flow's report to its group, at first with priority 1. Returns the group's answer.
+    /// Gives a flow's report to its group, and returns the group's answer. A flow that has not registered yet registers
+    /// with priority 1.
     pub fn ask_group(
         self,
         (group, guest, member): (&mut Group, &mut Guest, &mut Member),

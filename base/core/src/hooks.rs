@@ -14,7 +14,7 @@ pub mod consts {
 }
 
 impl Hooks {
-    /// Returns the state of a port whose hooks nothing hides, so far as is known at `now_ns`.
+    /// Returns the state of a port of which both hooks are taken to see all packets at `now_ns`.
     pub fn trusted(now_ns: u64) -> Hooks {
         Hooks {
             seen_ns: [now_ns; 2],
@@ -40,8 +40,8 @@ impl Hooks {
         unsafe { sys::uc_shim_hook_missed(self, now_ns) };
     }
 
-    /// Returns whether the hook of this direction (`consts::FROM_GUEST`, `TO_GUEST`) sees nothing
-    /// while the other one sees traffic.
+    /// Returns whether the hook of this direction (`consts::FROM_GUEST`, `TO_GUEST`) sees no packets while
+    /// the opposite hook sees traffic.
     pub fn is_blind(&self, direction: u32) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_is_blind(self, direction) != 0 }

@@ -11,27 +11,27 @@ use crate::sys;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Law(u8);
 
-/// A word that a file or an option may have, and what it means.
+/// A word that a file or an option accepts, with its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// The word as it is written.
+    /// The word, as files and options write it.
     pub word: &'static str,
     /// One sentence for help, schema and documents.
     pub what: &'static str,
 }
 
-/// A property of a law that others go by; `core/laws/table.h` says what each means.
+/// A trait of a law, a property that other code asks for; `core/laws/table.h` defines each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trait(u32);
 
 impl Trait {
     /// The law uses marks: the host offers ECN for it.
     pub const WANTS_ECN: Trait = Trait(sys::UC_WANTS_ECN);
-    /// A flow whose peer refuses ECN passes unmodified.
+    /// Trait of laws that need ECN: a flow whose peer refuses ECN passes unmodified.
     pub const NEEDS_ECN: Trait = Trait(sys::UC_NEEDS_ECN);
     /// The law depends on which bytes were marked.
     pub const EXACT: Trait = Trait(sys::UC_EXACT);
-    /// Windows count bytes in both profiles.
+    /// Trait of laws that count their window in bytes in both profiles.
     pub const BYTES: Trait = Trait(sys::UC_BYTES);
     /// A flow's window is always its share of a group's.
     pub const GROUPED: Trait = Trait(sys::UC_GROUPED);
@@ -52,7 +52,7 @@ impl Trait {
 /// One row of the table of laws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LawRow {
-    /// The law's number in a policy.
+    /// Number that identifies the law in a policy.
     pub number: u8,
     /// The law's name in files and on the command line.
     pub name: String,
@@ -62,9 +62,9 @@ pub struct LawRow {
     pub why_it_cuts: String,
     /// Name of the machine, which grows the window and reduces it on a loss.
     pub machine: String,
-    /// Name of the cut, which computes what a mark leaves of the window.
+    /// Name of the law's cut: the function that computes how much of the window is left after a mark.
     pub cut: String,
-    /// The bits of the law's traits.
+    /// Bits of the law's traits, each a `UC_…` constant.
     pub traits: u32,
 }
 
@@ -77,7 +77,7 @@ impl LawRow {
         own.map(|(_, name)| *name).collect()
     }
 
-    /// Tells whether flows of the other law may go on under this one: both have the same name, machine,
+    /// Returns whether flows of the law `other` may go on under this law: both have the same name, machine,
     /// cut and traits.
     pub fn may_replace(&self, other: &LawRow) -> bool {
         self.name == other.name
@@ -86,19 +86,19 @@ impl LawRow {
 }
 
 impl Law {
-    /// Leaves every flow unmodified.
+    /// The law that passes every flow unmodified.
     pub const PASS: Law = Law(sys::UC_LAW_PASS as u8);
-    /// NewReno that obeys ECN (RFC 3168).
+    /// NewReno that reduces its window on ECN marks (RFC 3168).
     pub const ECN: Law = Law(sys::UC_LAW_ECN as u8);
     /// DCTCP (RFC 8257).
     pub const DCTCP: Law = Law(sys::UC_LAW_DCTCP as u8);
-    /// Keeps round trips to a target.
+    /// The law that keeps the round-trip time near a target.
     pub const DELAY: Law = Law(sys::UC_LAW_DELAY as u8);
-    /// NewReno whose window is a share of its group's.
+    /// NewReno whose window is a share of the window of the flow's group.
     pub const COUPLED: Law = Law(sys::UC_LAW_COUPLED as u8);
 
-    /// Returns the laws of the table, in its order, and those from outside that this process was told
-    /// of.
+    /// Returns the laws of the tree, in the order of the table, and then the laws of your own that this
+    /// process has loaded.
     pub fn all() -> impl Iterator<Item = Law> {
         let outside = outside().into_iter().map(|row| Law(row.number));
         Law::inside().chain(outside)
@@ -123,8 +123,8 @@ impl Law {
         told.sort_by_key(|row| row.number);
     }
 
-    /// Returns the first of these laws from outside whose number this process knows as another law's, and
-    /// that law.
+    /// Returns the first of `laws` whose number this process already uses for a different law, and that known law;
+    /// `None`: there is none.
     pub fn conflict(laws: &[LawRow]) -> Option<(&LawRow, &'static LawRow)> {
         laws.iter().find_map(|law| {
             let known = outside().into_iter().find(|row| row.number == law.number);
@@ -137,7 +137,7 @@ impl Law {
         Law::all().find(|law| law.name() == name)
     }
 
-    /// Returns the law of a policy.
+    /// Returns the law that a flow's policy names.
     pub fn of(policy: &crate::Policy) -> Law {
         Law(policy.law)
     }
@@ -174,8 +174,8 @@ impl Law {
         self.row().is_some_and(|row| row.traits & of.0 != 0)
     }
 
-    /// Returns a law of the tree that keeps its window as this one does: the law itself if it is one of
-    /// the tree's. `None` if the law has a machine of its own, or is not known.
+    /// Returns a law of the tree that keeps its window as this law does: the law itself if it belongs to
+    /// the tree. `None` if this law has a machine of its own, or is not known.
     pub fn of_same_window(self) -> Option<Law> {
         let own = self.row()?;
         let counts = |row: &LawRow| row.traits & Trait::BYTES.0;
@@ -223,7 +223,7 @@ const NUMBERS: [&str; sys::UC_LAW_NUMBERS as usize] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
 ];
 
-/// The rows of the tree's laws.
+/// The rows of the laws that are compiled into this program.
 static ROWS: LazyLock<Vec<LawRow>> = LazyLock::new(|| {
     let mut count = 0;
     // SAFETY: the C side writes the count and returns an array of so many rows that stays.
@@ -260,7 +260,7 @@ pub(crate) fn word(row: &sys::word_row) -> Word {
     }
 }
 
-/// Returns the text of a row.
+/// Returns a C string literal of a row as text.
 pub(crate) fn text(literal: *const c_char) -> &'static str {
     // SAFETY: every pointer in a row is to a string literal.
     unsafe { CStr::from_ptr(literal) }

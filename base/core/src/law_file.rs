@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for Law {
     }
 }
 
-/// Reads the name of a law.
+/// Reads a law from its name in a file.
 struct Name;
 
 impl Visitor<'_> for Name {

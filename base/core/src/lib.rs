@@ -1,4 +1,4 @@
-//! The safe Rust face of Undercurrent's core (`core/*.h`, compiled natively).
+//! The safe Rust interface of Undercurrent's core (`core/*.h`, compiled natively).
 //!
 //! The types are the C contract's own, made by bindgen; the entry points are those of [`Core`].
 //! What the core decides here, the tenant-port programs decide in the kernel: it is the same source.
@@ -73,9 +73,10 @@ pub mod consts {
 }
 
 impl Policy {
-    /// A law ([`consts::LAW_ECN`], …) in a profile. Every SYN asks for ECN, a flow begins with ten
-    /// segments, and every parameter of the law has its usual value ([`parameter::parameters`]); law
-    /// `delay`, whose target has none, keeps to a round trip of 1 ms.
+    /// Returns the policy of a law ([`consts::LAW_ECN`], …) in a profile. Every SYN asks for ECN, a flow
+    /// begins with ten segments, and every parameter of the law has its usual value
+    /// ([`parameter::parameters`]); law `delay`, whose target has no usual value, keeps to a round-trip
+    /// time of 1 ms.
     pub fn new(law: u32, profile: u32) -> Policy {
         let mut policy = Policy {
             law: law as u8,
@@ -92,8 +93,8 @@ impl Policy {
     }
 }
 
-/// Stores in a segment to the guest, whose ACK number is set, what its SACK blocks report: of each
-/// the first sequence number and the one behind the last, in the order of the option.
+/// Stores what the SACK blocks of a segment to the guest report, in the order of the option; each block is its first
+/// sequence number and the one behind its last. Only the first two blocks count. The segment's ACK number must be set.
 pub fn set_sack(segment: &mut Segment, blocks: &[(u32, u32)]) {
     let block = |at: usize| blocks.get(at).copied().unwrap_or_default();
     let sack = sys::uc_sack {
@@ -140,8 +141,8 @@ pub fn idle_max_ns(flow: &Flow) -> u64 {
     unsafe { sys::uc_shim_idle_max_ns(flow) }
 }
 
-/// Returns the answer to a segment whose flow has begun, but finds no place. `reason`:
-/// [`Reason::TABLE_FULL`] or [`Reason::QUOTA_FULL`].
+/// Returns what becomes of a segment that begins a flow for which the flow table has no room: the reason, and an edit
+/// that changes nothing. `reason`: [`Reason::TABLE_FULL`] or [`Reason::QUOTA_FULL`].
 pub fn without_room(policy: &Policy, segment: &Segment, reason: Reason) -> (Reason, Edit) {
     let mut edit = Edit::default();
     // SAFETY: all pointers are valid for the call and the C side keeps none of them.
@@ -149,7 +150,7 @@ pub fn without_room(policy: &Policy, segment: &Segment, reason: Reason) -> (Reas
     (Reason::from_code(code), edit)
 }
 
-/// Returns whether the connection has ended, as far as the host can see.
+/// Returns whether the host has seen the end of the connection: a reset, or a FIN of both ends.
 pub fn is_closed(flow: &Flow) -> bool {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_is_closed(flow) != 0 }
@@ -171,13 +172,13 @@ pub fn stage_label(flow: &Flow) -> &'static str {
     }
 }
 
-/// Returns whether a segment is a SYN-ACK, of [`Core::known`].
+/// Returns whether a segment is a SYN-ACK: [`Core::known`] handles it if its flow is known.
 pub fn is_answer(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN | ACK
 }
 
-/// Returns whether a segment is a SYN without ACK, of [`Core::known`] or [`Core::unknown`].
+/// Returns whether a segment is a SYN without ACK: [`Core::known`] or [`Core::unknown`] handles it.
 pub fn is_syn(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN

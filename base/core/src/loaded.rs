@@ -16,15 +16,15 @@ use crate::{Core, LAYOUT};
 /// Reasons why a library cannot be the core of a process.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// The loader refuses the file.
+    /// The system's loader refuses the library.
     #[error(
         "{}: the core with the laws was not loaded: {why}; build them on this machine with `uc law build`",
         path.display()
     )]
     Load {
-        /// Path of the library.
+        /// Path of the library that was refused.
         path: PathBuf,
-        /// The system's or the loader's reason.
+        /// Reason that the system or its loader gives.
         why: String,
     },
     /// The library was made for other structs.
@@ -34,7 +34,7 @@ pub enum LibraryError {
         path.display()
     )]
     OtherVersion {
-        /// Path of the library.
+        /// Path of the library that was built by another version.
         path: PathBuf,
     },
 }
@@ -58,8 +58,8 @@ impl Core {
 
     /// Loads a library that `uc law build` made, from the bytes of its file. `path` names it in errors.
     ///
-    /// The library is loaded from memory: a file that was built again is another library, and a worker
-    /// needs none.
+    /// The library is loaded from memory. So a file that was built again counts as another library, and a process that
+    /// cannot read the file can load its bytes.
     pub fn of_library(bytes: &[u8], path: &Path) -> Result<Core, LibraryError> {
         let refused = |why: String| LibraryError::Load {
             path: path.to_owned(),

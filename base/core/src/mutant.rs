@@ -11,7 +11,7 @@ use crate::Core;
 /// A fault in one header of `core/`.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// Description of the fault.
+    /// Description of the fault that is planted in the core.
     pub name: &'static str,
     file: &'static str,
     right: &'static str,

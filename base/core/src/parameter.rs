@@ -1,5 +1,5 @@
-//! The core's lists of parameters (`core/parameter.h`) as data: what a policy's law and a start can
-//! be told, and how it is written.
+//! The core's lists of parameters (`core/parameter.h`) as data: which parameters laws and start-up control have, and
+//! how their values are written.
 
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -14,19 +14,20 @@ use crate::{Policy, sys};
 pub enum Kind {
     /// A fraction from 0 to 1; the field counts 128ths.
     Fraction,
-    /// A whole number.
+    /// A whole number without a unit.
     Number,
     /// A whole number of segments.
     Segments,
     /// One of [`Row::words`]; the field has its number.
     Word,
-    /// True or false, as 1 or 0; a bit of the field, which others may share.
+    /// A switch, true or false, written as 1 or 0 into one bit of the field; other parameters may have
+    /// further bits.
     Flag,
     /// A time; the field counts microseconds, rounded up.
     Microseconds,
-    /// A time; the field counts nanoseconds.
+    /// A time, such as `5us`; the core's field counts nanoseconds.
     Nanoseconds,
-    /// A size; the field counts bytes.
+    /// A size, such as `64KiB`; the core's field counts bytes.
     Bytes,
     /// A rate in bits per second; the field counts bytes per second.
     Rate,
@@ -37,16 +38,16 @@ pub enum Kind {
 pub struct Row<Of> {
     /// The name in files; on the command line with `-` instead of `_`.
     pub key: &'static str,
-    /// One sentence on what it is, for help, schema and documents; it begins lower-case.
+    /// Description of the parameter in one sentence, for help, schema and documents; begins in lower case.
     pub what: &'static str,
-    /// How its number is written.
+    /// How a value of the parameter is written.
     pub kind: Kind,
     /// The words of kind [`Kind::Word`], else none; a word's place is its number.
     pub words: Vec<Word>,
-    /// The values that it may be given.
+    /// The values that an operator may give, in the field's unit.
     pub range: RangeInclusive<u64>,
-    /// The field's value where none is given; `None`: one must be given. A value outside `range`
-    /// switches off what the parameter is about.
+    /// Value of the field if the parameter is not given; `None`: the parameter must be given. A value
+    /// outside `range` switches off the parameter's effect.
     pub usual: Option<u64>,
     laws: u32,
     /// The bits of the field that are the row's: of kind [`Kind::Flag`] one, else all.
@@ -84,7 +85,7 @@ pub mod keys {
         NO_SACK,
         NO_TIMESTAMPS,
     ];
-    /// Every key of this module.
+    /// All parameter keys that this module names.
     pub const ALL: [&str; 8] = [
         TARGET,
         GUEST_ECN,
@@ -107,13 +108,14 @@ pub mod start_keys {
     pub const PACE: &str = "pace";
     /// Key of the maximum time that a first window waits for its pacing slot.
     pub const WAIT: &str = "wait";
-    /// Key of the observing mode, in which first windows are not written.
+    /// Key of the observing mode, in which no first window is written.
     pub const OBSERVE: &str = "observe";
-    /// Every key of this module.
+    /// All parameter keys that this module names.
     pub const ALL: [&str; 5] = [PROBES, SPAN, PACE, WAIT, OBSERVE];
 }
 
-/// Returns what an operator chooses about a port's law, in the order of the table.
+/// Returns the rows of the parameters of laws that an operator can set for a port, in the order of the
+/// table.
 pub fn parameters() -> &'static [Row<Policy>] {
     static ROWS: LazyLock<Vec<Row<Policy>>> = LazyLock::new(|| {
         // SAFETY: the rows are of `Policy`, and as many as the function writes; they stay.
@@ -122,7 +124,8 @@ pub fn parameters() -> &'static [Row<Policy>] {
     &ROWS
 }
 
-/// Returns what an operator chooses about the start `watch`, in the order of the table.
+/// Returns the rows of the settings of start-up control `watch` that an operator can set, in the order of
+/// the table.
 pub fn start_settings() -> &'static [Row<StartPolicy>] {
     static ROWS: LazyLock<Vec<Row<StartPolicy>>> = LazyLock::new(|| {
         // SAFETY: the rows are of `StartPolicy`, and as many as the function writes; they stay.
@@ -132,8 +135,9 @@ pub fn start_settings() -> &'static [Row<StartPolicy>] {
 }
 
 impl StartPolicy {
-    /// The paper's ten probes, within less than its half of a round trip (`docs/hwatch.md` has the
-    /// measurements). No turns: only the operator knows the rate of a link.
+    /// Returns the usual settings of start-up control `watch`: ten probes, as in the HWatch paper, sent within
+    /// less than the paper's half of a round trip (`docs/hwatch.md` has the measurements), and no pacing,
+    /// because only the operator knows the rate of a link.
     pub fn usual() -> StartPolicy {
         let mut policy = StartPolicy::default();
         for row in start_settings() {
@@ -169,7 +173,8 @@ impl<Of> Row<Of> {
         }
     }
 
-    /// Writes the field: of more bits than it has, the lowest. A flag writes its bit only.
+    /// Writes the field; of a value with more bits than the field, the lowest bits. A flag writes its own bit only: 0
+    /// clears it, any other value sets it.
     pub fn set(&self, of: &mut Of, value: u64) {
         let value = match self.kind {
             Kind::Flag if value != 0 => self.field(of) | self.mask,
@@ -226,6 +231,8 @@ unsafe fn read<Of>(
         .collect()
 }
 
+/// Returns the kind with this number.
+///
 /// # Panics
 /// If the core has a kind that this crate lacks.
 fn kind(number: u32) -> Kind {

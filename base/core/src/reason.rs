@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::sys;
 
-/// One of the core's reasons (`core/reason.h`).
+/// Why the core translated, passed or dropped a packet (`core/reason.h`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reason(u32);
 
@@ -14,7 +14,7 @@ impl Reason {
     pub const TRANSLATED: Reason = Reason(sys::UC_TRANSLATED);
     /// A flow that isn't in the table: its handshake was not seen whole, or passed by a rule.
     pub const NO_HANDSHAKE: Reason = Reason(sys::UC_NO_HANDSHAKE);
-    /// No policy for this port.
+    /// No rule of this port matches the flow, or its policy says pass.
     pub const NO_POLICY: Reason = Reason(sys::UC_NO_POLICY);
     /// The guest negotiates ECN itself.
     pub const GUEST_SPEAKS_ECN: Reason = Reason(sys::UC_GUEST_SPEAKS_ECN);
@@ -22,7 +22,7 @@ impl Reason {
     pub const PEER_REFUSED_ECN: Reason = Reason(sys::UC_PEER_REFUSED_ECN);
     /// The segment is signed (TCP MD5 or TCP-AO).
     pub const SIGNED: Reason = Reason(sys::UC_SIGNED);
-    /// The connection is Multipath TCP.
+    /// The SYN offers Multipath TCP.
     pub const MPTCP: Reason = Reason(sys::UC_MPTCP);
     /// The flow's windows can't be written: the port only echoes its marks.
     pub const COARSE_WINDOW: Reason = Reason(sys::UC_COARSE_WINDOW);
@@ -32,13 +32,13 @@ impl Reason {
     pub const QUOTA_FULL: Reason = Reason(sys::UC_QUOTA_FULL);
     /// The port's guard drops data beyond the advertised window.
     pub const BEYOND_EDGE: Reason = Reason(sys::UC_BEYOND_EDGE);
-    /// The segment is translated; the port had missed others of its flow.
+    /// The segment is translated, although the port had missed earlier segments of the flow.
     pub const RESYNCED: Reason = Reason(sys::UC_RESYNCED);
     /// The peer's SYN offers `AccECN`; the host agrees to classic ECN.
     pub const ACCURATE_ECN: Reason = Reason(sys::UC_ACCURATE_ECN);
-    /// Flows of the remote address go without ECN, since others have lost by it.
+    /// Flows of the remote address are translated without ECN, because ECN has harmed earlier flows.
     pub const ECN_AVOIDED: Reason = Reason(sys::UC_ECN_AVOIDED);
-    /// An offer was removed from the SYN or SYN-ACK.
+    /// `AccECN` or Multipath TCP was removed from the SYN or SYN-ACK, and the flow is translated.
     pub const DOWNGRADED: Reason = Reason(sys::UC_DOWNGRADED);
     /// Strict mode holds the flow by drops.
     pub const HELD: Reason = Reason(sys::UC_HELD);
@@ -48,7 +48,7 @@ impl Reason {
     pub const UNECHOED: Reason = Reason(sys::UC_UNECHOED);
     /// Nobody would answer the mark of a flow that is not in the table, so its data is dropped.
     pub const UNANSWERED: Reason = Reason(sys::UC_UNANSWERED);
-    /// The packet is not TCP.
+    /// The packet is not a TCP segment.
     pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
 
     /// Returns the reason with this code in the C enum.
@@ -66,15 +66,16 @@ impl Reason {
         self.0
     }
 
-    /// Returns the reason that strict mode counts instead, when this is a reason to pass a segment
-    /// of the guest; most become drops.
+    /// Returns the reason by which strict mode drops a segment of the guest that would pass for this reason; a reason
+    /// for which strict mode drops none stays.
     #[must_use]
     pub fn strict(self) -> Reason {
         // SAFETY: takes numbers, reads nothing.
         Reason(unsafe { sys::uc_shim_verdict_of(1, sys::UC_FROM_GUEST as u8, self.0) })
     }
 
-    /// Returns the reason that a segment with this edit is counted by.
+    /// Returns the reason by which a segment with this edit is counted: [`Reason::DOWNGRADED`] or
+    /// [`Reason::ACCURATE_ECN`] in place of [`Reason::TRANSLATED`] where they apply.
     #[must_use]
     pub fn counted(self, segment: &crate::Segment, edit: &crate::Edit) -> Reason {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.

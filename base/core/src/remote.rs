@@ -8,20 +8,21 @@ pub use crate::sys::uc_remote as Remote;
 /// Evidence about the ECN behaviour of a flow's remote address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The address agreed to ECN.
+    /// A host at the remote address agreed to use ECN.
     Agreed,
     /// The address reset a SYN without an offer of ECN.
     Cleared,
     /// The address reset a SYN that asked for ECN, or answered only one that did not.
     Refused,
-    /// ECT data vanished.
+    /// Data that was sent with ECT did not arrive.
     Lost,
-    /// Everything was marked, without congestion.
+    /// All data was marked although nothing was congested.
     Marked,
 }
 
 impl News {
-    /// Returns the news with this number of the core.
+    /// Returns the evidence with this number of the core's `enum uc_remote_news`; `None`: no evidence, or no such
+    /// number.
     pub fn of(code: u32) -> Option<News> {
         match code {
             sys::UC_REMOTE_AGREED => Some(News::Agreed),
@@ -45,14 +46,14 @@ impl News {
     }
 }
 
-/// Returns what a flow has shown of its remote address so far.
+/// Returns what a flow has shown so far of how its remote address handles ECN; `None`: nothing.
 pub fn news(flow: &Flow) -> Option<News> {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     News::of(unsafe { sys::uc_shim_remote_news_of(flow) })
 }
 
 impl Remote {
-    /// Takes in what a flow has shown, at a time of the platform's clock.
+    /// Records what a flow has shown of the remote address, at `now_ns` of the platform's clock.
     pub fn remember(&mut self, flow: &Flow, now_ns: u64) {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_remember(self, flow, now_ns) };

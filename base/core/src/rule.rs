@@ -14,20 +14,20 @@ pub const RULES_MAX: usize = sys::UC_RULES_MAX as usize;
 /// The flows that a rule applies to: all conditions must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
-    /// Prefix of the guest's address.
+    /// Prefix that contains the guest's address.
     pub local: Prefix,
-    /// Prefix of the other end's address.
+    /// Prefix that contains the other end's address.
     pub remote: Prefix,
-    /// The guest's TCP port: the first and the last.
+    /// TCP ports of the guest: the first and the last of a range.
     pub local_ports: (u16, u16),
-    /// The other end's TCP port: the first and the last.
+    /// TCP ports of the other end: the first and the last of a range.
     pub remote_ports: (u16, u16),
-    /// DSCP of the SYN, one bit for each.
+    /// DSCPs of the SYN that match: bit n for DSCP n.
     pub dscps: u64,
 }
 
 impl Match {
-    /// Matches each flow.
+    /// Matches every flow.
     pub const ALL: Match = Match {
         local: Prefix::ANY,
         remote: Prefix::ANY,
@@ -36,7 +36,7 @@ impl Match {
         dscps: u64::MAX,
     };
 
-    /// Returns the form that the programs read.
+    /// Returns the match in the form that the port programs read.
     pub fn compile(&self) -> sys::uc_match {
         let (local, local_mask) = self.local.words();
         let (remote, remote_mask) = self.remote.words();
@@ -62,7 +62,7 @@ impl Match {
         }
     }
 
-    /// Returns whether a flow between these ends, whose SYN has this DSCP, matches in the programs.
+    /// Returns whether the port programs match a flow between these ends whose SYN has this DSCP.
     pub fn matches(&self, local: SocketAddr, remote: SocketAddr, dscp: u8) -> bool {
         let octets = |end: SocketAddr| Prefix::host(end.ip()).words().0;
         let ends = sys::uc_ends {
@@ -93,11 +93,11 @@ impl Match {
 pub struct Rule {
     /// The flows that the rule applies to.
     pub matches: Match,
-    /// The policy of flows that match.
+    /// The policy of flows that match the rule.
     pub policy: Policy,
     /// Weight of each flow in its port's shared windows; 0: it shares none.
     pub share: u8,
-    /// The rule's number, as the operator sees it; several rules may have the same; 0: none.
+    /// Number of the rule as the operator sees it, from 1; several entries may belong to one rule; 0: none.
     pub number: u16,
 }
 
@@ -117,7 +117,7 @@ impl Rule {
 pub type CompiledRule = sys::uc_rule;
 
 impl Rule {
-    /// Returns the form that the programs read.
+    /// Returns the rule in the form that the port programs read.
     pub fn compile(&self) -> CompiledRule {
         CompiledRule {
             match_: self.matches.compile(),

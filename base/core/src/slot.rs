@@ -5,23 +5,23 @@ use crate::remote::{self, Remote};
 use crate::unanswered::{self, Marked};
 use crate::{Asked, COMPILED, Core, Edit, Flow, Policy, Reason, Segment, consts};
 
-/// Carries a flow's report to its group and returns the group's answer; without a report, the flow
-/// has ended and leaves. Returns `None` where the flow has no group.
+/// Gives a flow's report to its group, and returns the group's answer; `None`: the flow has no group. `None` in place
+/// of a report: the connection has ended, and the flow leaves its group.
 pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 
 /// The bound on a platform's flows: where a new flow gets its place.
 pub trait Room {
-    /// Takes a place for a flow that begins with this segment.
+    /// Takes an entry of the flow table for a flow that begins with this segment.
     ///
     /// # Errors
     /// Why there is none: [`Reason::TABLE_FULL`] or [`Reason::QUOTA_FULL`].
     fn take(&mut self, flow: &Flow, segment: &Segment, now_ns: u64) -> Result<(), Reason>;
 
-    /// Gives the place of a flow back, which the core has removed.
+    /// Frees the entry of a flow that the core has removed.
     fn give_back(&mut self);
 }
 
-/// Room for any number of flows.
+/// Room without a limit on the number of flows.
 impl Room for () {
     fn take(&mut self, _: &Flow, _: &Segment, _: u64) -> Result<(), Reason> {
         Ok(())
@@ -43,17 +43,17 @@ pub struct Slot {
     asked: Asked,
     /// Remembered evidence about the ECN behaviour of the flow's remote address.
     remote: Remote,
-    /// What is known of the guest's end while the flow is unknown; `None`: no data came marked.
+    /// Record of data that came marked while the flow was unknown; `None`: no such data.
     marked: Option<Marked>,
 }
 
 impl Slot {
-    /// Returns an empty slot.
+    /// Returns an entry of the flow table that has no flow yet.
     pub fn new(policy: Policy) -> Slot {
         Slot::with_core(COMPILED, policy)
     }
 
-    /// Returns an empty slot whose flow another core than the deployed one decides about.
+    /// Returns an empty entry whose flow is decided by the given core instead of the deployed one.
     pub fn with_core(core: Core, policy: Policy) -> Slot {
         Slot {
             core,
@@ -73,38 +73,40 @@ impl Slot {
         Slot { share, ..self }
     }
 
-    /// Returns the flow; `None` before its handshake and where it was given up.
+    /// Returns the flow; `None`: the entry is empty, since no flow has begun or the last one was removed.
     pub fn flow(&self) -> Option<&Flow> {
         self.flow.as_ref()
     }
 
-    /// Returns the flow for the platform to move to another place or clock.
+    /// Returns the flow, for a platform that moves it to another entry or another clock; `None`: the entry
+    /// is empty.
     pub fn flow_mut(&mut self) -> Option<&mut Flow> {
         self.flow.as_mut()
     }
 
-    /// Returns the window of the flow's law in bytes ([`Core::window_bytes`]).
+    /// Returns the window of the flow's law in bytes ([`Core::window_bytes`]); `None`: the entry is empty.
     pub fn window_bytes(&self) -> Option<u32> {
         Some(self.core.window_bytes(self.flow()?))
     }
 
-    /// Returns the flow's estimate of marked bytes ([`Core::alpha_q30`]).
+    /// Returns the flow's estimate of marked bytes ([`Core::alpha_q30`]); `None`: the entry is empty, or the law keeps
+    /// no such estimate.
     pub fn alpha_q30(&self) -> Option<u32> {
         self.core.alpha_q30(self.flow()?)
     }
 
-    /// Puts a flow from another slot in this one, which has none.
+    /// Puts a flow from another entry into this entry, which must be empty.
     pub fn take_over(&mut self, flow: Flow) {
         self.flow = Some(flow);
     }
 
-    /// Forgets the flow, whose place another flow has got.
+    /// Forgets the flow, whose table entry was given to another flow.
     pub fn forget(&mut self) {
         self.flow = None;
     }
 
-    /// Passes a segment to the core, keeps or forgets the flow as it says, and returns the reason with the
-    /// edit to write. Asks `share` where the segment's window is the group's to give.
+    /// Passes a segment to the core, keeps or removes the flow as the core decides, and returns the reason with the
+    /// edit to write. Calls `share` if the flow's group decides the segment's window.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
         self.pass_in(segment, now_ns, share, &mut ())
     }
@@ -134,7 +136,8 @@ impl Slot {
         passed
     }
 
-    /// Handles a segment of the flow; `None` without one.
+    /// Handles a segment of the flow. Returns `None` if the entry is empty, or if the segment has removed the flow and
+    /// is now one of no known flow.
     fn known(
         &mut self,
         segment: &Segment,
@@ -159,7 +162,7 @@ impl Slot {
         (!step.is_anew()).then(|| (step.reason(), edit))
     }
 
-    /// Handles a segment of no known flow, and enters the flow if there is to be one.
+    /// Handles a segment that belongs to no known flow, and enters a flow for it if the policy wants one.
     fn unknown(&mut self, segment: &Segment, now_ns: u64, room: &mut dyn Room) -> (Reason, Edit) {
         if unanswered::drops(&mut self.marked, &self.policy, segment, now_ns) {
             return (Reason::UNANSWERED, crate::no_edit(segment));
@@ -180,7 +183,7 @@ impl Slot {
     }
 }
 
-/// Translates a segment after the handshake.
+/// Translates a segment of a known flow that is no SYN or SYN-ACK.
 fn translate(
     core: Core,
     flow: &mut Flow,

@@ -19,20 +19,20 @@ pub mod consts {
     };
 }
 
-/// How a round-trip time is used.
+/// What becomes of a measured round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
-    /// The sample is used as measured.
+    /// The round-trip time is used as it was measured.
     Measured,
-    /// The smoothed round-trip time replaces it (equation 11); if there is none, the sample is
-    /// dropped.
+    /// The smoothed round-trip time replaces the sample (PVTCP, equation 11); if there is none yet, the
+    /// sample is dropped.
     Smoothed,
-    /// The sample is dropped.
+    /// The round-trip time is not used.
     Nothing,
 }
 
 impl Policy {
-    /// Returns the paper's policy: retransmission timers are deferred, and the smoothed round-trip
+    /// Returns the policy of the PVTCP paper: retransmission timers are deferred, and the smoothed round-trip
     /// time replaces samples.
     pub fn paper() -> Policy {
         Policy {
@@ -71,8 +71,8 @@ impl Clock {
         unsafe { sys::uc_shim_steal_defers(self, policy, timer, kind, due_tick, tick) != 0 }
     }
 
-    /// Tells how to use the round-trip time of data sent in `sent_tick` whose ACK is handled in
-    /// `tick`.
+    /// Returns how to use the round-trip time of data that was sent in `sent_tick` and whose ACK is handled
+    /// in `tick`.
     pub fn judge(&mut self, policy: &Policy, sent_tick: u64, tick: u64) -> Sample {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         let verdict = unsafe { sys::uc_shim_steal_rtt(self, policy, sent_tick, tick) };

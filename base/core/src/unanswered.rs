@@ -2,7 +2,7 @@
 
 use crate::{Policy, Segment, consts, sys};
 
-/// Record of a flow that the port does not know, and whose data came marked.
+/// Record of a flow that the port does not know, and whose data arrived with CE marks.
 pub type Marked = sys::uc_marked;
 
 pub use crate::sys::{UC_SILENT_MARKS as SILENT_MARKS, UC_SILENT_NS as SILENT_NS};
@@ -25,8 +25,8 @@ impl Marked {
     }
 }
 
-/// Takes in a segment that no known flow has. Returns whether it is dropped: marked data to a guest that
-/// answers no mark. `marked` is `None` until data comes marked.
+/// Takes in a segment of no known flow. Returns whether it is dropped: marked data to a guest that answers no mark.
+/// `marked` is `None` until data comes marked.
 pub fn drops(marked: &mut Option<Marked>, policy: &Policy, segment: &Segment, now_ns: u64) -> bool {
     if u32::from(segment.direction) == consts::FROM_GUEST {
         if let Some(marked) = marked {

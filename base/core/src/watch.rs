@@ -4,7 +4,7 @@
 
 use crate::{Segment, sys};
 
-/// The operator's settings for flow starts; the hosts of both ends have the same.
+/// The operator's settings of the start-up control of flows; the hosts of both ends must have the same.
 pub type StartPolicy = sys::uc_watch_policy;
 /// A host's record of the path to a peer; all zero: never measured.
 pub type Path = sys::uc_watch_path;
@@ -14,9 +14,10 @@ pub type Start = sys::uc_watch_flow;
 pub type Bucket = sys::uc_watch_bucket;
 /// A flow's grant at the host that asks for it; all zero: not asked for.
 pub type Grant = sys::uc_watch_grant;
-/// An asking host's state for the host that grants pacing slots; all zero: none.
+/// What a host that asks for grants knows of the granter, the host that gives pacing slots; all zero: nothing.
 pub type Granter = sys::uc_watch_granter;
-/// Edit and delay of a segment of the receiving guest.
+/// The window to write into a segment of the receiving guest, and the bytes to charge to the bucket or to correct
+/// there.
 pub type Answer = sys::uc_watch_answer;
 
 /// Constants of the contract under their C names without the prefix.
@@ -29,8 +30,9 @@ pub mod consts {
 }
 
 impl StartPolicy {
-    /// Returns how many probes to send before a flow on this path; 0: its first packet passes at
-    /// once. More: the measurement has begun at `now_ns`, so the next flow doesn't start another.
+    /// Returns the number of probes to send before a flow starts on this path; 0: its first packet passes
+    /// at once. If the number is positive, the measurement has begun at `now_ns`, so that the next flow
+    /// does not start another one.
     pub fn probes(&self, path: &mut Path, now_ns: u64) -> u32 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_probes(self, path, now_ns) }
@@ -43,8 +45,8 @@ impl StartPolicy {
     }
 }
 
-/// Returns when probe `index` of `probes` leaves, in ns from the start of the span. `random`: 32
-/// random bits, the same for all probes of a flow.
+/// Returns the time at which probe `index` of `probes` leaves, in ns from the start of the span. `random`:
+/// 32 random bits, the same for all probes of a flow.
 pub fn offset_ns(span_ns: u32, probes: u32, index: u32, random: u32) -> u32 {
     // SAFETY: no pointers.
     unsafe { sys::uc_shim_watch_offset_ns(span_ns, probes, index, random) }
@@ -72,8 +74,8 @@ impl Path {
 }
 
 impl Start {
-    /// Counts probe `index` of `probes` at the receiving host. False: its numbers contradict each
-    /// other.
+    /// Counts probe `index` of `probes` at the receiving host. Returns false if the probe's numbers
+    /// contradict each other or those of earlier probes.
     pub fn probe(&mut self, index: u8, probes: u8, ecn: u8) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_watch_probe(self, index, probes, ecn) != 0 }
@@ -86,7 +88,8 @@ impl Start {
         unsafe { sys::uc_shim_watch_timed(self, policy, ecn, sent_ns, now_ns) }
     }
 
-    /// Counts a segment to the receiving guest, with the ECN codepoint that the network left on it.
+    /// Counts a segment to the receiving guest, with the ECN codepoint that the network left on it. Returns false for a
+    /// segment that the guest does not accept, which changes nothing.
     pub fn arrives(&mut self, segment: &Segment) -> bool {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_to_guest(self, segment) != 0 }
@@ -142,22 +145,24 @@ impl Bucket {
         unsafe { sys::uc_shim_watch_settle(self, policy, bytes) }
     }
 
-    /// Returns how long (ns) the packet waits that grants a first window of `grant_bytes`.
+    /// Returns how long (ns) the packet waits that grants a first window of `grant_bytes`, and charges the bucket for
+    /// them.
     pub fn wait_ns(&mut self, policy: &StartPolicy, grant_bytes: u32, now_ns: u64) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_wait_ns(self, policy, grant_bytes, now_ns) }
     }
 
-    /// Answers a question for `bytes` of the link at the granter: how long (ns) the flow waits.
+    /// Answers, at the granter, a question for `bytes` of the link: returns how long (ns) the flow waits, and charges
+    /// the bucket.
     pub fn grant_ns(&mut self, policy: &StartPolicy, bytes: u32, now_ns: u64) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_grant_ns(self, policy, bytes, now_ns) }
     }
 }
 
-/// Returns for how many bytes of the link a receiving host asks that grants a first window of
-/// `grant_bytes`; 0: it grants none. `settle_bytes`: what a flow has used beyond its charge.
-/// `owed_bytes`: the sum of these that no question has included.
+/// Returns the number of bytes for which a receiving host that grants a first window of `grant_bytes` asks
+/// the granter; 0: it grants none. `settle_bytes`: the bytes that a flow has used beyond its charge.
+/// `owed_bytes`: the sum of these bytes that no question has included yet.
 pub fn ask_for(owed_bytes: &mut i32, grant_bytes: u32, settle_bytes: i32) -> u32 {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_watch_ask_for(owed_bytes, grant_bytes, settle_bytes) }
@@ -191,9 +196,9 @@ impl Grant {
         unsafe { sys::uc_shim_watch_granted(self, granter, policy, wait_ns, now_ns) }
     }
 
-    /// Returns how long (ns) a packet waits that has waited since `answered_ns`: the peer's answer to
-    /// the guest's first packet, or at a receiving host that packet. To be called again after that
-    /// time, and when the granter's answer arrives.
+    /// Returns how much longer (ns) a packet waits that has been waiting since `answered_ns`: at a sending host the
+    /// peer's answer to the guest's first packet, at a receiving host the guest's first packet. To be called again
+    /// after that time, and when the granter's answer arrives before.
     pub fn wait_ns(&self, granter: &Granter, answered_ns: u64, now_ns: u64) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_grant_wait_ns(self, granter, answered_ns, now_ns) }

@@ -5,12 +5,12 @@ use crate::Segment;
 use crate::segment::flags::{ACK, FIN, RST, SYN};
 use crate::seq::{after, before, beyond, later};
 
-/// How far a connection has come.
+/// How far the handshake of a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The guest has sent neither SYN nor SYN-ACK yet.
     Asked,
-    /// The guest's SYN was seen.
+    /// The guest's SYN was seen, and no answer yet.
     Asking,
     /// The guest's SYN-ACK was seen, after the peer's SYN.
     Answering,
@@ -35,7 +35,7 @@ pub(crate) enum Arrived {
     /// A packet that the decisions do not use: an RST, a SYN, a packet of a handshake, or one that an
     /// end would not accept.
     Other,
-    /// The SYN-ACK that opens the connection.
+    /// The packet is the SYN-ACK that opens the connection.
     Opened,
     /// An ACK, with or without data, and the number of bytes that it newly acknowledges.
     Acked(u32),
@@ -48,8 +48,8 @@ pub(crate) enum Arrived {
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     stage: Stage,
-    /// SND.UNA and SND.NXT of the guest: end of what the peer has acknowledged, and of all that was
-    /// sent.
+    /// SND.UNA and SND.NXT of the guest: the end of the data that the peer has acknowledged, and of all
+    /// data sent.
     pub(crate) una: u32,
     pub(crate) nxt: u32,
     /// The furthest right edge of the peer's windows: the guest sends nothing beyond it.
@@ -59,18 +59,18 @@ pub(crate) struct Connection {
     /// Scale of the peer's windows, and the window field of its last segment.
     pub(crate) scale: u8,
     window: u16,
-    /// Window scales that the SYNs offered.
+    /// Window scales that the SYNs of guest and peer offered; `None`: no offer.
     guest_offer: Option<u8>,
     peer_offer: Option<u8>,
-    /// End of what the peer has sent, as far as it was seen or the guest has acknowledged it; the
-    /// guest's window field.
+    /// End of the data that the peer has sent, as far as it was seen or the guest has acknowledged it; then
+    /// the guest's window field.
     pub(crate) peer_nxt: u32,
     guest_window: u16,
-    /// The guest's last ACK number.
+    /// ACK number of the guest's last segment.
     guest_ack: u32,
     has_guest_fin: bool,
     has_peer_fin: bool,
-    /// Time of the first SYN or, once the guest has sent its own, of that, in ns.
+    /// Time of the guest's SYN or SYN-ACK, in ns; before that, of the peer's SYN.
     pub(crate) begun_ns: u64,
     /// Time of the last segment, in ns.
     pub(crate) seen_ns: u64,
@@ -114,7 +114,7 @@ impl Connection {
         self.nxt.wrapping_sub(self.una)
     }
 
-    /// Returns whether the guest's SYN or SYN-ACK begins another connection than this one.
+    /// Returns whether the guest's SYN or SYN-ACK begins a new connection between the same ends.
     pub(crate) fn begins_another(&self, syn: &Segment) -> bool {
         let asks = !syn.has(ACK);
         let is_same = match self.stage {
@@ -161,7 +161,8 @@ impl Connection {
         scale.min(14)
     }
 
-    /// Updates the connection for a segment of the guest other than a SYN. Returns what it carries.
+    /// Updates the connection for a segment of the guest other than a SYN. Returns which new or repeated
+    /// data the segment has.
     pub(crate) fn sent(&mut self, segment: &Segment, now_ns: u64) -> Sent {
         self.seen_ns = now_ns;
         if segment.has(ACK) && self.is_open() {
@@ -182,7 +183,8 @@ impl Connection {
         if is_new { Sent::New } else { Sent::Again }
     }
 
-    /// Updates the connection for a packet towards the guest. Returns what it acknowledges.
+    /// Updates the connection for a packet towards the guest. Returns what the packet acknowledges or
+    /// begins.
     pub(crate) fn arrived(&mut self, segment: &Segment, now_ns: u64) -> Arrived {
         if segment.has(SYN) || !segment.has(ACK) || segment.has(RST) {
             return self.open_by(segment, now_ns);
@@ -245,10 +247,10 @@ impl Connection {
         Arrived::Opened
     }
 
-    /// Returns whether both ends would accept the segment (RFC 9293 §3.10.7.4), as far as the host can
-    /// tell: it lies in the guest's window, and acknowledges what the guest may have sent, if the
-    /// platform has missed some of it, and at most a window less than the last ACK (RFC 5961 §5).
-    /// Other segments are not held and change nothing.
+    /// Returns whether both ends would accept the segment (RFC 9293 §3.10.7.4), as far as the host can tell: it lies in
+    /// the guest's window, and its ACK number is at most what the guest may have sent, some of which the platform may
+    /// have missed, and at most a window below the last one (RFC 5961 §5). Other segments are not held and change
+    /// nothing.
     fn is_acceptable(&self, segment: &Segment) -> bool {
         let scale = match self.stage {
             Stage::Open => self.guest_offer.unwrap_or(0).min(14),

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 /// Counters of a hold since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// ACKs released later than they arrived.
+    /// Number of ACKs that were held, and released later than they arrived.
     pub acks_paced: u64,
     /// Additional ACKs, made by dividing ACKs for many segments.
     pub acks_added: u64,
@@ -13,11 +13,11 @@ pub struct Counts {
     pub packets_kept: u64,
     /// Packets not kept or held for lack of memory.
     pub packets_unheld: u64,
-    /// Expired timeouts of the host.
+    /// Number of times that the host's retransmission timeout expired.
     pub timeouts: u64,
-    /// Retransmissions, whatever the reason.
+    /// Number of segments that the host retransmitted, for any reason.
     pub retransmits: u64,
-    /// Duplicate ACKs hidden from guests.
+    /// Number of duplicate ACKs that the host hid from guests.
     pub dupacks_hidden: u64,
     /// Repairs that the host left to a guest, because the guest retransmitted, too.
     pub yields: u64,

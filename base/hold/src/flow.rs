@@ -18,8 +18,7 @@ pub(crate) struct Times {
     pub(crate) opening_ns: Option<u64>,
 }
 
-/// The state of one connection, and then of those that follow it between the same addresses and
-/// ports.
+/// The state of one connection, and then of later connections between the same addresses and ports.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<P> {
     settings: Settings,
@@ -77,7 +76,7 @@ impl<P: Packet> Flow<P> {
         self.connection.is_finished() && self.due_ns().is_none() && is_empty
     }
 
-    /// Processes a segment of the guest.
+    /// Handles a segment that the guest sends.
     pub(crate) fn sent(
         &mut self,
         now_ns: u64,
@@ -130,7 +129,7 @@ impl<P: Packet> Flow<P> {
         self.rtt.start(syn.end(), now_ns);
     }
 
-    /// Processes a packet towards the guest.
+    /// Handles a packet that arrives for the guest.
     pub(crate) fn arrived(
         &mut self,
         now_ns: u64,
@@ -241,7 +240,7 @@ impl<P: Packet> Flow<P> {
         }
     }
 
-    /// Drops the copies of this connection's data, and keeps no others.
+    /// Drops the copies of this connection's data, and keeps no copies of later data.
     pub(crate) fn keep_nothing(&mut self, desk: &mut Desk<'_, P>) {
         if let Some(mut repair) = self.repair.take() {
             repair.clear(desk);
@@ -269,7 +268,7 @@ impl<P: Packet> Flow<P> {
         repair.is_some_and(|repair| repair.covers(self.connection.una))
     }
 
-    /// Returns whether losses are the host's business, and not left to the guest.
+    /// Returns whether the host repairs the flow's losses, and has not left the repair under way to the guest.
     fn repairs_alone(&self) -> bool {
         self.repair.as_ref().is_some_and(|repair| !repair.is_left())
     }

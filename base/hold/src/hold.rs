@@ -9,14 +9,15 @@ use crate::memory::{Desk, Memory};
 use crate::segment::flags::{ACK, RST, SYN};
 use crate::{Counts, Out, Packet, Segment, Settings};
 
-/// Silence after which a flow of which nothing is held makes room for others.
+/// Time of silence, in ns, after which a flow of which no packet is held is removed if memory is needed for
+/// new flows.
 const IDLE_NS: u64 = 60_000_000_000;
-/// Minimum interval between two searches for silent flows.
+/// Minimum interval, in ns, between two searches for silent flows.
 const SEARCH_NS: u64 = 1_000_000_000;
-/// Time after which a flow is forgotten if its handshake is not over.
+/// Time, in ns, after which a flow is forgotten if its handshake is not over.
 const OPENING_NS: u64 = 5_000_000_000;
-/// Divisor of the memory that gives the share of flows whose handshake is not over: anybody can send
-/// SYNs.
+/// Divisor of the memory: flows whose handshake is not complete get at most this part, because anybody can
+/// send SYNs.
 const OPENING_PART: usize = 8;
 
 /// The hold of one port. `K` identifies a flow from the guest's side; `P` is the platform's packet.
@@ -26,17 +27,17 @@ pub struct Hold<K, P> {
     flows: BTreeMap<K, Flow<P>>,
     /// The times at which flows have something due.
     due: BTreeSet<(u64, K)>,
-    /// The flows whose handshake is not over, by the time at which it began.
+    /// The flows whose handshake is not complete, sorted by the time at which it began.
     opening: BTreeSet<(u64, K)>,
     /// The flows removed since the last call of [`Hold::forgotten`].
     forgotten: Vec<K>,
-    /// Flows removed before their handshake was over, to make room for others.
+    /// Number of flows that were removed before their handshake was complete, to make room for new ones.
     displaced: u64,
     ready: VecDeque<Out<P>>,
     counts: Counts,
     memory: Memory,
     searched_ns: Option<u64>,
-    /// [`Counts::packets_unheld`] at the last sweep.
+    /// Value of [`Counts::packets_unheld`] at the last sweep for idle flows.
     swept_unheld: u64,
 }
 
@@ -92,7 +93,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         self.due.first().map(|&(at_ns, _)| at_ns)
     }
 
-    /// Returns the next packet that is due; `None` if none is. Call it until it returns `None`.
+    /// Returns the next packet that is due; `None` if no packet is due. Call it until it returns `None`.
     pub fn take(&mut self, now_ns: u64) -> Option<Out<P>> {
         loop {
             if let Some(out) = self.ready.pop_front() {
@@ -114,7 +115,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         }
     }
 
-    /// Forgets a flow whose handshake is not over, because its connection cannot be held. An open flow
+    /// Forgets a flow whose handshake is not complete, because its connection cannot be held. An open flow
     /// stays: anybody can send a SYN with its addresses and ports.
     pub fn decline(&mut self, flow: K) {
         let known = self.flows.get(&flow);
@@ -171,7 +172,8 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         forgotten.into_iter().filter(|key| !flows.contains_key(key))
     }
 
-    /// Returns how many flows were forgotten before their handshake was over, to make room for others.
+    /// Returns the number of flows that were forgotten before their handshake was complete, to make room
+    /// for new ones.
     pub fn displaced(&self) -> u64 {
         self.displaced
     }
@@ -181,7 +183,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
         self.settings.bytes_max / Self::flow_bytes()
     }
 
-    /// Returns the counters.
+    /// Returns the counters of all flows since the start.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -284,7 +286,7 @@ impl<K: Copy + Ord, P: Packet> Hold<K, P> {
     }
 }
 
-/// Moves a flow from one time to another in a table that is sorted by time.
+/// Moves a flow to another time in a table that is sorted by time.
 fn register<K: Copy + Ord>(
     table: &mut BTreeSet<(u64, K)>,
     key: K,

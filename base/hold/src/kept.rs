@@ -6,17 +6,18 @@ use crate::memory::{Memory, shrink};
 use crate::seq::{after, before, later};
 use crate::{Packet, Segment};
 
-/// Most segments of one flow, so that no order and no size of them makes a search or an insertion long.
+/// Maximum number of segments kept of one flow, so that no order and no size of them makes a search or an insertion
+/// long.
 const SEGMENTS_MAX: usize = 4_096;
 
-/// One segment of the guest.
+/// One segment of the guest of which the host keeps a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<P> {
     pub(crate) seq: u32,
     pub(crate) end: u32,
     pub(crate) packet: P,
     memory_bytes: usize,
-    /// Whether the peer has reported it by SACK.
+    /// Whether the peer has reported the segment by SACK.
     is_sacked: bool,
 }
 
@@ -27,14 +28,14 @@ impl<P> Entry<P> {
     }
 }
 
-/// Result of [`Kept::keep`].
+/// What [`Kept::keep`] did with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// A copy is kept.
+    /// A copy of the segment is kept now.
     Kept,
-    /// A copy was kept before.
+    /// A copy of the segment was kept already.
     Known,
-    /// There is no memory for a copy, or the flow has too many.
+    /// No copy is kept: there is no memory for it, or the flow has too many copies.
     NoRoom,
 }
 
@@ -95,7 +96,7 @@ impl<P: Packet> Kept<P> {
         Fate::Kept
     }
 
-    /// Drops what the peer has acknowledged.
+    /// Drops the copies of segments that the peer has acknowledged.
     pub(crate) fn acked(&mut self, una: u32, memory: &mut Memory) {
         while let Some(entry) = self.entries.front()
             && !after(entry.end, una)
@@ -109,7 +110,7 @@ impl<P: Packet> Kept<P> {
         shrink(&mut self.entries);
     }
 
-    /// Drops everything.
+    /// Drops the copies of all segments.
     pub(crate) fn clear(&mut self, memory: &mut Memory) {
         for entry in self.entries.drain(..) {
             memory.give_back(entry.memory_bytes);
@@ -127,7 +128,7 @@ impl<P: Packet> Kept<P> {
         self.first().is_some_and(|first| !after(first.seq, una))
     }
 
-    /// Returns the first segment.
+    /// Returns the kept segment with the lowest sequence number.
     pub(crate) fn first(&self) -> Option<&Entry<P>> {
         self.entries.front()
     }
@@ -166,14 +167,14 @@ impl<P: Packet> Kept<P> {
         }
     }
 
-    /// Returns the end of the last segment that the peer has reported.
+    /// Returns the end of the last segment that the peer has reported by SACK; `None`: there is none.
     pub(crate) fn sacked_end(&self) -> Option<u32> {
         let last = self.entries.iter().rev().find(|entry| entry.is_sacked);
         last.map(|entry| entry.end)
     }
 
-    /// Returns the first segment that ends after `from`, begins before `until` and was not reported
-    /// by SACK.
+    /// Returns the first segment that ends after `from`, begins before `until` and was not reported by SACK; `None`:
+    /// there is none.
     pub(crate) fn hole(&self, from: u32, until: u32) -> Option<&Entry<P>> {
         let first = self
             .entries

@@ -16,7 +16,7 @@ impl Memory {
         Memory { used: 0, most }
     }
 
-    /// Returns whether `bytes` are free.
+    /// Returns whether `bytes` of the port's memory are free.
     pub(crate) fn has(&self, bytes: usize) -> bool {
         bytes <= self.most - self.used
     }
@@ -39,7 +39,7 @@ impl Memory {
     }
 }
 
-/// Returns the room of a queue that has become much shorter: it is not in the memory's account.
+/// Reduces the capacity of a queue that has become much shorter, since [`Memory`] does not count that capacity.
 pub(crate) fn shrink<T>(queue: &mut VecDeque<T>) {
     let room = queue.capacity();
     if room > 16 && room > 4 * queue.len() {
@@ -47,7 +47,7 @@ pub(crate) fn shrink<T>(queue: &mut VecDeque<T>) {
     }
 }
 
-/// What a flow changes of its port: the packets to send, the counters, the memory.
+/// The parts of a port that a flow changes: the packets to send, the counters, the memory.
 pub(crate) struct Desk<'a, P> {
     pub(crate) ready: &'a mut VecDeque<Out<P>>,
     pub(crate) counts: &'a mut Counts,
@@ -55,7 +55,8 @@ pub(crate) struct Desk<'a, P> {
 }
 
 impl<P: Packet> Desk<'_, P> {
-    /// Sends a packet towards the guest.
+    /// Queues a packet for the guest. `ack`: the ACK number and window to write; `None`: the packet's own.
+    /// `without_sack`: its SACK blocks are overwritten.
     pub(crate) fn send_to_guest(&mut self, packet: P, ack: Option<AckEdit>, without_sack: bool) {
         self.ready.push_back(Out::ToGuest {
             packet,
@@ -64,7 +65,8 @@ impl<P: Packet> Desk<'_, P> {
         });
     }
 
-    /// Sends a copy towards the network.
+    /// Queues a stored segment of the guest for retransmission to the network, and counts it in
+    /// `retransmits`.
     pub(crate) fn send_to_network(&mut self, packet: P) {
         self.counts.retransmits += 1;
         self.ready.push_back(Out::ToNetwork(packet));

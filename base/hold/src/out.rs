@@ -3,14 +3,14 @@
 /// A packet that is to be sent now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Out<P> {
-    /// Towards the guest.
+    /// A packet to send to the guest.
     ToGuest {
         /// The packet as it arrived, or an ACK made of one.
         packet: P,
         /// ACK number and window to write; `None`: the packet's own.
         ack: Option<AckEdit>,
-        /// Whether to remove the SACK blocks, since the host repairs what they report (NOPs in
-        /// place of the option).
+        /// Whether to overwrite the SACK blocks with NOPs, because the host itself repairs the losses that
+        /// they report.
         without_sack: bool,
     },
     /// A retransmission towards the network. The platform sends it through the port's program as if
@@ -22,8 +22,8 @@ pub enum Out<P> {
 /// The ACK number and the window of a packet towards the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckEdit {
-    /// ACK number, as in the header.
+    /// The ACK number to write into the header.
     pub ack: u32,
-    /// The window field, unscaled.
+    /// The window field to write into the header, unscaled.
     pub window: u16,
 }

@@ -25,10 +25,10 @@ const SPREAD_MAX_NS: u64 = 50_000_000;
 /// Maximum number of segments that one ACK may acknowledge (RFC 5681 §4.2). An ACK for more is
 /// divided.
 const SEGMENTS_AN_ACK: u32 = 2;
-/// The least part of an ACK that is divided, as a share of what it still acknowledges: an ACK of the
-/// largest window there is, a gigabyte, becomes some thousand parts.
+/// Divisor that bounds the smallest part of a divided ACK: 1/512 of what the ACK still acknowledges. An ACK
+/// of the largest window, one gigabyte, becomes a few thousand parts.
 const PARTS: u32 = 512;
-/// The least time between two parts, so that parts of a vast window do not leave all at once.
+/// Minimum time in ns between two parts of a divided ACK, so that the parts of a vast window do not leave all at once.
 const PART_MIN_NS: u64 = 1_000;
 
 /// The fields of a flow's state that the pacer reads.
@@ -40,7 +40,7 @@ pub(crate) struct Path {
     pub(crate) peer_nxt: u32,
     /// The guest's segment size; 0: not known.
     pub(crate) mss_bytes: u32,
-    /// Scale of the peer's windows.
+    /// Scale of the peer's window field: the number of bits by which it is shifted.
     pub(crate) scale: u8,
     /// Smoothed round-trip time in ns; 0: not known, so nothing is held.
     pub(crate) srtt_ns: u64,
@@ -52,17 +52,17 @@ impl Path {
     }
 }
 
-/// A packet that is to go to the guest, and what changes in it.
+/// A packet that goes on to the guest, and the changes in its header.
 #[derive(Debug)]
 pub(crate) struct Passing<P> {
     pub(crate) packet: P,
     /// The window field that the guest gets.
     pub(crate) window: u16,
-    /// Whether its SACK blocks are removed.
+    /// Whether the packet's SACK blocks are removed.
     pub(crate) without_sack: bool,
 }
 
-/// An ACK that waits.
+/// An ACK that is held until its time comes.
 #[derive(Clone, Debug)]
 struct Waiting<P> {
     ack: AckEdit,
@@ -76,7 +76,7 @@ struct Waiting<P> {
     bytes: usize,
 }
 
-/// The ACKs of one flow.
+/// Spreads the ACKs to one flow's guest over the round-trip time.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer<P> {
     queue: VecDeque<Waiting<P>>,
@@ -107,12 +107,12 @@ impl<P: Packet> Pacer<P> {
         }
     }
 
-    /// Returns when the next ACK is due.
+    /// Returns the time in ns at which the next held ACK is due; `None`: no ACK is held.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         self.queue.front().map(|_| self.free_ns)
     }
 
-    /// Records the SYN-ACK that opens the connection, whose window is not scaled.
+    /// Records the SYN-ACK that opens the connection; the window field of a SYN-ACK is not scaled.
     pub(crate) fn opened(&mut self, syn_ack: &Segment, scale: u8) {
         self.take_over(AckEdit {
             ack: syn_ack.ack,
@@ -120,7 +120,7 @@ impl<P: Packet> Pacer<P> {
         });
     }
 
-    /// Records new data of the guest.
+    /// Records that the guest has sent data up to `nxt`.
     pub(crate) fn sent(&mut self, nxt: u32) {
         if let Some(released) = self.released {
             let flight = nxt.wrapping_sub(released.ack);
@@ -128,8 +128,8 @@ impl<P: Packet> Pacer<P> {
         }
     }
 
-    /// Records that the guest retransmits: it gets all its ACKs, and no divided ones until what is
-    /// in flight is acknowledged.
+    /// Records that the guest retransmits. All held ACKs are sent, and no ACK is divided until the data in
+    /// flight is acknowledged.
     pub(crate) fn sent_again(&mut self, nxt: u32, desk: &mut Desk<'_, P>) {
         self.flush(desk);
         self.whole_until = Some(nxt);
@@ -168,9 +168,9 @@ impl<P: Packet> Pacer<P> {
         desk.counts.acks_paced += u64::from(!self.queue.is_empty());
     }
 
-    /// Sends data on at once. If its ACK is too early, it carries the last one released, and an ACK
-    /// of its own follows. Those that wait become one: behind the data they would be old segments,
-    /// which a receiver drops (RFC 9293 §3.10.7.4).
+    /// Sends data on at once. If its ACK is too early, it carries the last one released, and an ACK of its own follows.
+    /// The ACKs that wait become one: behind the data they would be old segments, which a receiver drops (RFC 9293
+    /// §3.10.7.4).
     fn data(&mut self, now_ns: u64, path: &Path, mut data: Waiting<P>, desk: &mut Desk<'_, P>) {
         let without_sack = data.without_sack;
         let mut ack = data.ack;
@@ -211,7 +211,7 @@ impl<P: Packet> Pacer<P> {
         self.hold(now_ns, data, desk);
     }
 
-    /// Queues an ACK. If there is no memory for it, sends the whole queue, and the ACK last.
+    /// Holds an ACK. If there is no memory for it, sends all held ACKs, and this ACK last.
     fn hold(&mut self, now_ns: u64, waiting: Waiting<P>, desk: &mut Desk<'_, P>) {
         if self.queue.is_empty() {
             self.free_ns = self.free_ns.max(now_ns);
@@ -228,7 +228,7 @@ impl<P: Packet> Pacer<P> {
         }
     }
 
-    /// Releases what is due.
+    /// Releases the ACKs that are due.
     pub(crate) fn release(&mut self, now_ns: u64, path: &Path, desk: &mut Desk<'_, P>) {
         while let Some(front) = self.queue.front() {
             let newly = self
@@ -284,13 +284,13 @@ impl<P: Packet> Pacer<P> {
         Some(AckEdit { ack, window })
     }
 
-    /// Sends all that waits, in order. What comes next may be far ahead: it is not divided.
+    /// Sends all held ACKs, in order, and divides none: what comes next may be far ahead.
     pub(crate) fn let_go(&mut self, desk: &mut Desk<'_, P>) {
         self.flush(desk);
         self.released = None;
     }
 
-    /// Sends all that waits, in order.
+    /// Sends all held ACKs, in the order of their arrival.
     fn flush(&mut self, desk: &mut Desk<'_, P>) {
         while !self.queue.is_empty() {
             self.pop(desk);
@@ -307,7 +307,7 @@ impl<P: Packet> Pacer<P> {
         }
     }
 
-    /// Drops all waiting ACKs. Returns the last one.
+    /// Drops all waiting ACKs. Returns the last one; `None`: none was waiting.
     fn drop_queue(&mut self, desk: &mut Desk<'_, P>) -> Option<AckEdit> {
         let mut last = None;
         for waiting in self.queue.drain(..) {
@@ -318,8 +318,8 @@ impl<P: Packet> Pacer<P> {
         last
     }
 
-    /// Delays the next ACK of new data: from `from_ns`, by the share that `bytes` have of the
-    /// window's time.
+    /// Delays the next ACK of new data. Counted from `from_ns`, the delay is to the time for a whole window as `bytes`
+    /// are to the window.
     fn charge(&mut self, from_ns: u64, bytes: u32, path: &Path) {
         let window = self.flight_bytes.max(self.flight_before_bytes);
         let window = u64::from(window.max(path.step_bytes()).max(1));

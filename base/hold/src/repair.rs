@@ -13,13 +13,12 @@
 //! segment itself, the host leaves the repair to it, lets duplicate ACKs pass, and only its timer goes
 //! on.
 //!
-//! The law decides the window: a retransmission of the host passes the port's program, which reduces the
-//! guest's window as if the guest had retransmitted. In two repairs the guest gets less ([`Repair::room_bytes`]),
-//! since a sender has no room for new data then: after a timeout, when slow start is for what was lost, and in a
-//! repair that began before the third duplicate ACK. Such a repair is that of a timeout to the law, or none yet.
-//! After a timeout the law would allow two segments of new data, by which a sender finds out whether the timeout
-//! was spurious (RFC 5682 §2.1 step 2b); but that sender sends them instead of what was lost, and the host
-//! retransmits.
+//! The law decides the window: a retransmission of the host passes the port's program, which reduces the guest's window
+//! as if the guest had retransmitted. In two repairs the guest gets less ([`Repair::room_bytes`]), since a sender has
+//! no room for new data then: after a timeout, when slow start is for what was lost, and in a repair that began before
+//! the third duplicate ACK. To the law, such a repair looks like that of a timeout, or like none yet. After a timeout
+//! the law would allow two segments of new data, by which a sender finds out whether the timeout was spurious (RFC 5682
+//! §2.1 step 2b); but that sender sends them instead of what was lost, and the host retransmits.
 
 use crate::connection::Connection;
 use crate::kept::{Fate, Kept};
@@ -32,7 +31,7 @@ use crate::{Packet, Segment};
 const DUPLICATES: u32 = 3;
 /// Maximum number of timeouts in a row without an ACK of new data; then the host gives up.
 const TIMEOUTS_MAX: u32 = 8;
-/// Maximum time without a segment of either end; then the host gives up.
+/// Maximum time, in ns, without a segment of either end; then the host gives up.
 const SILENCE_NS: u64 = 60_000_000_000;
 
 /// The kind of loss recovery that is under way.
@@ -40,9 +39,9 @@ const SILENCE_NS: u64 = 60_000_000_000;
 enum Phase {
     /// No repair, or one that was left to the guest.
     Open,
-    /// A repair after duplicate ACKs.
+    /// The host retransmits because of duplicate ACKs.
     Fast,
-    /// A repair after a timeout.
+    /// The host retransmits because its timeout expired.
     Loss,
 }
 
@@ -54,7 +53,7 @@ pub(crate) struct Repair<P> {
     /// The repair is over when this sequence number is acknowledged; before that, duplicate ACKs begin
     /// no other repair.
     recover: Option<u32>,
-    /// End of what this repair has retransmitted.
+    /// End of the data that this repair has retransmitted, as a sequence number.
     resent_to: u32,
     /// Time of the timer's retransmission, in ns; `None` once new data is acknowledged.
     resent_ns: Option<u64>,
@@ -66,7 +65,7 @@ pub(crate) struct Repair<P> {
     duplicates: u32,
     /// Timeouts since the last ACK of new data.
     timeouts: u32,
-    /// When the first duplicate ACK is no longer taken for another order of packets.
+    /// Time until which duplicate ACKs may come from reordering instead of loss; `None`: there are none.
     reordering_until_ns: Option<u64>,
     deadline_ns: Option<u64>,
     /// Whether this repair began before the third duplicate ACK.
@@ -95,13 +94,13 @@ impl<P: Packet> Repair<P> {
         }
     }
 
-    /// Returns the time in ns at which a timer fires.
+    /// Returns the time in ns at which the next timer fires; `None`: no timer runs.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let timers = [self.deadline_ns, self.reordering_until_ns];
         timers.into_iter().flatten().min()
     }
 
-    /// Returns whether nothing is kept.
+    /// Returns whether no segment of the guest is kept.
     pub(crate) fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -127,7 +126,7 @@ impl<P: Packet> Repair<P> {
         }
     }
 
-    /// Drops all copies, and ends what is under way.
+    /// Drops all copies, and ends a repair that is under way.
     pub(crate) fn clear(&mut self, desk: &mut Desk<'_, P>) {
         self.kept.clear(desk.memory);
         *self = Repair::new();
@@ -284,7 +283,7 @@ impl<P: Packet> Repair<P> {
         self.resend_first(connection, rtt, desk);
     }
 
-    /// Handles the timers that have fired.
+    /// Handles the flow's timers that have expired.
     pub(crate) fn expire(
         &mut self,
         now_ns: u64,
@@ -356,7 +355,7 @@ impl<P: Packet> Repair<P> {
         }
     }
 
-    /// Retransmits, after a timeout, what the window has room for.
+    /// Retransmits, after a timeout, as much data as the window allows.
     fn resend_in_window(&mut self, connection: &Connection, rtt: &mut Rtt, desk: &mut Desk<'_, P>) {
         let Some(until) = self.recover else { return };
         let mut flight = self.kept.missing_bytes(connection.una, self.resent_to);
@@ -370,7 +369,7 @@ impl<P: Packet> Repair<P> {
         }
     }
 
-    /// Retransmits, after duplicate ACKs, what lies before reported data, within the credit.
+    /// Retransmits, after duplicate ACKs, the data before reported blocks, as far as the credit allows.
     fn resend_reported(&mut self, rtt: &mut Rtt, desk: &mut Desk<'_, P>) {
         let Some(until) = self.kept.sacked_end() else {
             return;

@@ -7,14 +7,14 @@
 
 use crate::seq::before;
 
-/// The timeout before the first sample (RFC 6298 (2.1)).
+/// The timeout, in ns, before the first sample (RFC 6298 (2.1)).
 const INITIAL_NS: u64 = 1_000_000_000;
-/// The longest timeout (RFC 6298 (2.5)).
+/// Upper bound of the retransmission timeout (RFC 6298 (2.5)), in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Maximum number of times that the timeout doubles.
 const BACKOFF_MAX: u32 = 16;
 
-/// The estimate of one flow.
+/// The estimate of one flow's round-trip time, and its retransmission timeout (RFC 6298).
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     /// SRTT × 8 and RTTVAR × 4 in ns; 0 before the first sample.
@@ -50,7 +50,7 @@ impl Rtt {
         self.timed = None;
     }
 
-    /// Takes an ACK of new data: a sample if it covers what is being timed.
+    /// Handles an ACK of new data, and takes a sample if the ACK covers the data that is timed.
     pub(crate) fn acked(&mut self, ack: u32, now_ns: u64) {
         if let Some((end, at_ns)) = self.timed
             && !before(ack, end)
@@ -91,7 +91,7 @@ impl Rtt {
         (self.srtt_x8_ns > 0).then_some(self.shortest_ns / 4)
     }
 
-    /// Doubles the timeout (RFC 6298 (5.5)).
+    /// Doubles the retransmission timeout (RFC 6298 (5.5)).
     pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
@@ -101,7 +101,7 @@ impl Rtt {
         self.backoff = 0;
     }
 
-    /// Returns the timeout.
+    /// Returns the retransmission timeout in nanoseconds.
     pub(crate) fn timeout_ns(&self) -> u64 {
         let base_ns = match self.srtt_ns() {
             None => INITIAL_NS.max(self.least_timeout_ns),

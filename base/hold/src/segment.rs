@@ -4,11 +4,11 @@
 pub mod flags {
     /// No more data from the sender (FIN).
     pub const FIN: u8 = 0x01;
-    /// Synchronise sequence numbers (SYN).
+    /// TCP flag SYN: synchronise sequence numbers.
     pub const SYN: u8 = 0x02;
-    /// Reset the connection (RST).
+    /// TCP flag RST: reset the connection.
     pub const RST: u8 = 0x04;
-    /// The acknowledgment field is significant (ACK).
+    /// TCP flag ACK: the acknowledgment number is valid.
     pub const ACK: u8 = 0x10;
 }
 
@@ -18,18 +18,18 @@ pub mod flags {
 pub struct Segment {
     /// Sequence number of the first byte, SYN or FIN.
     pub seq: u32,
-    /// ACK number; valid with [`flags::ACK`].
+    /// Acknowledgment number; valid if the flag [`flags::ACK`] is set.
     pub ack: u32,
-    /// Payload in bytes.
+    /// Number of the segment's payload bytes.
     pub payload_bytes: u32,
-    /// The window field, unscaled.
+    /// The window field of the segment, unscaled.
     pub window: u16,
-    /// Byte 13 of the header: the bits in [`flags`] and others.
+    /// TCP flags of the segment (byte 13 of the header): those in [`flags`], and further ones.
     pub flags: u8,
     /// Window scale, if the segment is a SYN or SYN-ACK with this option.
     pub wscale: Option<u8>,
-    /// Blocks of the SACK option (RFC 2018 §3), each from its first byte to the one after its last;
-    /// those that are absent are empty.
+    /// Blocks of the SACK option (RFC 2018 §3), each from its first sequence number to the one after its
+    /// last; an absent block is empty.
     pub sack: [(u32, u32); 4],
 }
 
@@ -39,7 +39,7 @@ impl Segment {
         self.flags & flags != 0
     }
 
-    /// Iterates over the SACK blocks.
+    /// Iterates over the segment's SACK blocks: first sequence number, and the one after the last.
     pub fn sack_blocks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.sack.iter().copied().filter(|(from, to)| from != to)
     }

@@ -1,16 +1,16 @@
 //! Comparison of sequence numbers, which wrap (RFC 9293 §3.4).
 
-/// Returns whether `a` comes before `b`.
+/// Returns whether sequence number `a` comes before `b` (modulo 2^32).
 pub(crate) fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// Returns whether `a` comes after `b`.
+/// Returns whether sequence number `a` comes after `b` (modulo 2^32).
 pub(crate) fn after(a: u32, b: u32) -> bool {
     before(b, a)
 }
 
-/// Returns the later of two.
+/// Returns the later of two sequence numbers (modulo 2^32).
 pub(crate) fn later(a: u32, b: u32) -> u32 {
     if before(a, b) { b } else { a }
 }

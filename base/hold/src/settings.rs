@@ -17,7 +17,7 @@ impl Settings {
     pub const BYTES_MAX: usize = 64 << 20;
 }
 
-/// How the guest's data is kept.
+/// How the guest's data is kept for retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// Minimum RTO of the host's retransmissions, in ns; at least 1.

@@ -4,18 +4,18 @@ use serde::{Deserialize, Serialize};
 use uc_core::coupling::{GroupPolicy, consts};
 use uc_words::Bytes;
 
-/// `coupling` of `[[case]]`: what its groups are like.
+/// `coupling` of `[[case]]`: the properties of the case's groups of coupled flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CouplingRules {
-    /// What is shared. Default `window`.
+    /// Quantity of a group that its flows share. Default `window`.
     pub shares: Shares,
-    /// A group of n is as aggressive as 1 + this · (n − 1) TCPs, 0 to 1. Default 0: as one.
+    /// Factor a from 0 to 1: a group of n is as aggressive as 1 + a · (n − 1) TCPs. Default 0: as one TCP.
     pub aggressiveness: f64,
-    /// What n counts. Default `flows`.
+    /// What n counts in a group's aggressiveness. Default `flows`.
     pub size: GroupSize,
-    /// Segments that a flow may send at once into a share that others' packets still fill, 1 to
-    /// 65535 (all of it). Default 2.
+    /// Number of segments that a flow may send at once into a share that packets of other flows still fill:
+    /// 1 to 65535 (all of it). Default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u16>,
     /// Upper limit of the sum of a group's windows; 1 GiB where absent.
@@ -30,7 +30,7 @@ impl CouplingRules {
     }
 }
 
-/// What a coupled group divides.
+/// The quantity of a coupled group that is divided by weight.
 #[derive(
     schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
 )]
@@ -39,25 +39,25 @@ pub enum Shares {
     /// The window: of two flows the one with the shorter path has the higher rate.
     #[default]
     Window,
-    /// The rate.
+    /// The group's rate: a flow with a longer round-trip time gets a larger window.
     Rate,
 }
 
-/// What a coupled group's size is counted in.
+/// The unit in which the size of a coupled group is counted.
 #[derive(
     schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum GroupSize {
-    /// Flows.
+    /// The number of the group's flows.
     #[default]
     Flows,
-    /// Guests.
+    /// The number of the group's guests.
     Guests,
 }
 
-/// The controller's policy for the rules of an experiment file.
-/// `is_sum`: the group's window is what its flows' own laws make.
+/// Returns the controller's policy for the rules of an experiment file. `is_sum`: the group's window is the
+/// sum of the windows that its flows' own laws compute.
 pub fn group_policy(rules: &CouplingRules, is_sum: bool) -> GroupPolicy {
     let shares = match rules.shares {
         Shares::Window => consts::BY_WINDOW,
@@ -83,20 +83,21 @@ pub fn group_policy(rules: &CouplingRules, is_sum: bool) -> GroupPolicy {
 /// port is one guest in each of its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortCoupling {
-    /// Ports of different numbers share nothing: below 2^31, a tenant's
-    /// ([`PortCoupling::of_tenant`]), or [`PortCoupling::OWN`].
+    /// Number of the group; ports with different numbers share nothing. It is an operator's number, below 2^31; that of
+    /// a tenant ([`PortCoupling::of_tenant`]); or [`PortCoupling::OWN`].
     pub group: u32,
     /// Bits of an IPv4 remote address that name a group, 0 to 32.
     pub prefix4: u8,
     /// Bits of an IPv6 remote address that name a group, 0 to 128.
     pub prefix6: u8,
-    /// The guest's weight among those of its groups, 1 to 255.
+    /// Weight of the port's guest among the guests of each group, 1 to 255.
     pub weight: u8,
-    /// A flow's among those of its guest, 1 to 255, where its TCP ports have none.
+    /// Priority of a flow among the flows of its guest, 1 to 255, if its TCP ports have no priority of
+    /// their own.
     pub priority: u8,
-    /// TCP ports, at either end of a flow, whose flows have a priority of their own.
+    /// Priorities of flows by TCP port: a port at either end, and the priority of its flows, 1 to 255.
     pub priorities: Vec<(u16, u8)>,
-    /// What a group is like that this port is the first to use.
+    /// Properties of each group that this port is the first to use.
     pub rules: GroupPolicy,
 }
 
@@ -114,8 +115,8 @@ impl PortCoupling {
         PortCoupling::TENANT | number
     }
 
-    /// Returns what the key `share` sets: all flows of the port divide the sum of their laws' windows,
-    /// whatever their remote hosts are. Ports with the same group number divide one sum.
+    /// Returns the coupling that the key `share` sets: all flows of the port divide the sum of their laws'
+    /// windows, whatever their remote hosts are. Ports with the same group number divide one sum.
     pub fn share(group: Option<u32>) -> PortCoupling {
         PortCoupling {
             group: group.unwrap_or(PortCoupling::OWN),

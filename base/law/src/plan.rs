@@ -5,18 +5,18 @@ use uc_core::rule::Rule;
 
 use crate::coupling::PortCoupling;
 
-/// The flow table's size where none is asked for, in places of about 300 bytes. A flow under law
-/// `delay` or `coupled`, or with `share`, takes two; each flow has 400 bytes more for its events.
+/// Default number of entries of the flow table, at about 300 bytes each. A flow under law `delay` or
+/// `coupled`, or with `share`, takes two entries; each flow has 400 bytes more for its events.
 pub const DEFAULT_FLOWS_MAX: u32 = 65536;
 
-/// Flows whose events are remembered where no number is asked for, at 400 bytes each: 26 MB.
+/// Default number of flows whose events are stored, at 400 bytes each: 26 MB.
 pub const RINGS_MAX: u32 = 65536;
 
-/// The operator's configuration of a port.
+/// The operator's configuration of one port: rules and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortPlan {
-    /// Tried in their order at a flow's SYN: the first that matches says its policy. Where none
-    /// does, the flow passes. At most [`uc_core::rule::RULES_MAX`].
+    /// The port's rules, tried in their order at a flow's SYN: the first that matches decides the flow's policy. If
+    /// none matches, the flow passes. At most [`uc_core::rule::RULES_MAX`].
     pub rules: Vec<Rule>,
     /// What the port's flows share: one window (flows of law `coupled`), or the sum of their
     /// windows (flows whose rule has a share). `None`: each flow has its own window.
@@ -26,7 +26,7 @@ pub struct PortPlan {
     pub flows_max: u32,
     /// The number of the tenant that owns the port, chosen by the operator; 0: none.
     pub tenant: u32,
-    /// Whether the port's programs run after those that others have attached; otherwise before.
+    /// Whether the port's programs run after the programs that other software attached; false: before them.
     pub after_others: bool,
 }
 

@@ -1,16 +1,16 @@
-//! How literally a law is emulated.
+//! Which TCP sender a law's shadow imitates.
 
 use serde::{Deserialize, Serialize};
 use uc_core::consts;
 use uc_core::law::{Word, profiles};
 
-/// How literally a law is emulated.
+/// The TCP sender that the law's shadow imitates.
 #[derive(
     schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// RFC 5681 and 6582 to the letter, in bytes.
+    /// RFC 5681 and RFC 6582, in bytes; under a guard slow start counts bytes as RFC 3465 does.
     Rfc,
     /// As a Linux neighbour does it: whole packets, no growth while the window is being reduced.
     #[default]
@@ -18,12 +18,12 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Returns the profiles' names with what they mean; a name's place is its number.
+    /// Returns the names of the profiles, with their meanings; the index of a name is the profile's number.
     pub fn words() -> Vec<Word> {
         profiles()
     }
 
-    /// Returns the profile of that name; none if there is no such profile.
+    /// Returns the profile with this name; `None` if there is no such profile.
     pub fn named(name: &str) -> Option<Profile> {
         let all = [Profile::Linux, Profile::Rfc];
         all.into_iter().find(|profile| profile.name() == name)

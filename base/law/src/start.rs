@@ -18,8 +18,8 @@ pub enum StartLaw {
     Watch,
 }
 
-/// What an operator chose about the start `watch`; every other setting is the paper's where it has
-/// one.
+/// The settings of start-up control `watch` that an operator chose; every other setting has its usual value,
+/// which is that of the HWatch paper where the paper gives one.
 pub type Watch = Chosen<StartPolicy>;
 
 impl Table for StartPolicy {
@@ -48,7 +48,7 @@ impl Watch {
         }
     }
 
-    /// Lists the settings outside their ranges.
+    /// Lists the settings that are outside their ranges.
     pub fn faults(&self) -> Faults {
         self.out_of_range()
     }
@@ -61,30 +61,30 @@ pub fn watch_policy(watch: &Watch, usual: &StartPolicy) -> StartPolicy {
     policy
 }
 
-/// The ends of a flow that send data.
+/// The ends of a flow for whose data probes are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
-    /// Neither end: no flow's data.
+    /// Probes are sent for the data of neither end.
     Nobodys,
     /// The end that opens the connection: uploads, remote procedure calls with large arguments.
     FromClient,
-    /// The end that accepts it: web pages, storage.
+    /// The end that accepts the connection: web pages, storage.
     FromServer,
-    /// Either end.
+    /// Probes are sent for the data of both ends.
     #[default]
     FromBoth,
 }
 
-/// Settings of the start `watch` of a port: what probes, windows and waiting are like, and for which
-/// flows.
+/// Settings of start-up control `watch` at a port: those of probes, windows and waiting, and the flows for
+/// which probes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartSettings {
     /// Probes, first windows and waiting, as the core reads them.
     #[serde(with = "fields")]
     pub policy: StartPolicy,
-    /// The guest's data for which this host sends probes: what it sends as client, as server, or both.
+    /// Data of the guest for which this host sends probes: as client, as server, or as both.
     pub sends: Data,
     /// Data to the guest for which this host sets first windows: of a client, of a server, or of both.
     pub receives: Data,
@@ -111,7 +111,7 @@ impl Default for StartSettings {
     }
 }
 
-/// A policy as its settings are written.
+/// Reads and writes a start policy as the table of its settings.
 mod fields {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use uc_core::watch::StartPolicy;

@@ -15,7 +15,8 @@ use uc_words::{BitsPerSec, Bytes, Nanos};
 use crate::table::{Chosen, Table, Value, words};
 
 impl<Of: Table> Serialize for Chosen<Of> {
-    /// Writes what was chosen in the order of the rows. Flags stand there also where they are unset.
+    /// Writes the values that were set, in the order of the rows. Flags are written also if they are not
+    /// set.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for row in Of::rows() {
@@ -60,7 +61,7 @@ impl<'de, Of: Table> Visitor<'de> for TableOf<Of> {
     }
 }
 
-/// Reads a key of the table.
+/// Reads the name of a parameter in a file.
 struct KeyOf<Of>(PhantomData<Of>);
 
 impl<'de, Of: Table> DeserializeSeed<'de> for KeyOf<Of> {
@@ -83,7 +84,7 @@ impl<Of: Table> Visitor<'_> for KeyOf<Of> {
     }
 }
 
-/// Reads a value of the row.
+/// Reads the value of this parameter in a file.
 struct ValueOf<Of: 'static>(&'static Row<Of>);
 
 impl<'de, Of: Table> DeserializeSeed<'de> for ValueOf<Of> {
@@ -155,7 +156,7 @@ fn value_schema<Of: Table>(row: &Row<Of>, generator: &mut SchemaGenerator) -> Sc
     schema
 }
 
-/// Says what a row is, which laws it is of, and its usual value.
+/// Describes a row: its meaning, the laws that it belongs to, and its usual value.
 fn describe<Of: Table>(row: &Row<Of>) -> String {
     let laws: Vec<_> = row.laws().map(|law| format!("`{}`", law.name())).collect();
     let mut text = match laws.len() {

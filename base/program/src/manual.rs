@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-/// Write the manual's pages and the shells' completions into a folder
+/// Write the command's manual pages and its completions for shells into a folder
 #[derive(Args)]
 pub struct Manual {
-    /// The folder; it is created if it does not exist
+    /// Folder to write into; it is created if it does not exist
     folder: PathBuf,
 }
 

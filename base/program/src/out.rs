@@ -6,14 +6,14 @@ use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 
-/// Exit status after an error.
+/// Exit status of a command that ended with an error.
 pub const ERROR: u8 = 2;
 /// Exit status that a shell reports for a process ended by SIGPIPE, which may be blocked here.
 const NOBODY_READS: u8 = 128 + 13;
 
 static NAME: OnceLock<String> = OnceLock::new();
 
-/// Prints a line on standard output.
+/// Prints a line on standard output, and ends the program if nobody reads it.
 #[macro_export]
 macro_rules! outln {
     () => {
@@ -30,7 +30,7 @@ macro_rules! out {
         $crate::out::print(format_args!($($text)*))
     };
 }
-/// Prints a line on standard error.
+/// Prints a line on standard error, and goes on if that fails.
 #[macro_export]
 macro_rules! errln {
     ($($text:tt)*) => {

@@ -5,24 +5,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 
-/// A program of this repository.
+/// A program of this repository that another one starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Sibling {
-    /// File name of the program.
+    /// File name of the executable.
     pub name: &'static str,
-    /// Debian package that contains it.
+    /// Debian package that contains the program.
     pub package: &'static str,
-    /// Crate that builds it.
+    /// Crate that builds the program.
     pub of: &'static str,
 }
 
-/// The operator's program.
+/// `uc`, the operator's program.
 pub const UC: Sibling = Sibling {
     name: "uc",
     package: "undercurrent",
     of: "uc-cli",
 };
-/// The researcher's program.
+/// `uc-bench`, the researcher's program.
 pub const BENCH: Sibling = Sibling {
     name: "uc-bench",
     package: "undercurrent-bench",
@@ -30,7 +30,7 @@ pub const BENCH: Sibling = Sibling {
 };
 
 impl Sibling {
-    /// Returns the path of the program: beside the running one, or on PATH.
+    /// Returns the path of the program: in the folder of the running program, or on PATH.
     ///
     /// # Errors
     /// If it is at neither place; the error names the package and the command that builds it.

@@ -13,7 +13,7 @@ pub struct Document<'a> {
     text: &'a str,
     /// Offsets at which lines begin, in order; the first is 0.
     lines: Vec<usize>,
-    /// The text as a table.
+    /// The document's text, parsed as a TOML table with positions.
     pub table: Spanned<DeTable<'a>>,
 }
 
@@ -40,24 +40,25 @@ impl<'a> Document<'a> {
         (line, before.unwrap_or_default().chars().count() + 1)
     }
 
-    /// Returns where the value of a key begins, or that of the nearest table above it; 0 without one.
+    /// Returns the offset in bytes at which the value of a key begins, or of the nearest table that contains the key; 0
+    /// if there is none.
     pub fn offset(&self, key: &str) -> usize {
         self.nearest(key).map_or(0, |span| span.start)
     }
 
-    /// Returns where a key's value stands; `None` if the key isn't given.
+    /// Returns the range in bytes of a key's value; `None` if the key isn't given.
     pub fn span(&self, key: &str) -> Option<Range<usize>> {
         let (whole, span) = self.walk(key);
         span.filter(|_| whole)
     }
 
-    /// Returns where a key's value stands, or that of the nearest table above it; `None` if not even
-    /// the path's first part is given.
+    /// Returns the range in bytes of a key's value, or of the nearest table that contains it; `None` if not
+    /// even the first part of the key's path is given.
     pub fn nearest(&self, key: &str) -> Option<Range<usize>> {
         self.walk(key).1
     }
 
-    /// Follows the key's path: whether all of it is there, and the last span on it.
+    /// Follows the path of a key. Returns whether all of it exists, and the last range in bytes on it.
     fn walk(&self, key: &str) -> (bool, Option<Range<usize>>) {
         let mut at = Node::Table(self.table.get_ref());
         let mut span = None;

@@ -10,7 +10,7 @@ use uc_lab::{LabError, LivePorts, Namespaces, Platform, Progress, Repetition, ru
 
 use super::watch::Watch;
 
-/// Runs the task with namespaces as guests.
+/// Runs the task with network namespaces as guests.
 pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     run_on(task, watch, &mut Namespaces)
 }

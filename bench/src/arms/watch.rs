@@ -1,4 +1,4 @@
-//! The connection of a run to its caller, which every backend is given.
+//! The connection of a run to its caller, which every backend gets.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -9,14 +9,14 @@ use uc_lab::vm::Templates;
 
 /// The connection of a run to its caller: progress and cancellation.
 pub struct Watch<'a> {
-    /// Called with the time of the run that has passed.
+    /// Is called during the run with the time of the run that has passed.
     pub progress: &'a dyn Fn(Nanos),
-    /// Set to cancel all runs.
+    /// Flag that is set to cancel all runs.
     pub cancel: &'a AtomicBool,
-    /// The progress bar, by which messages for people are printed.
+    /// The progress bar. Messages for people must be printed through it.
     pub bar: &'a ProgressBar,
-    /// Images from which VMs are copied; shared by all runs.
+    /// Images from which VMs are copied; all runs share them.
     pub templates: &'a Templates,
-    /// File for the packets at the bottleneck; only the simulator writes it.
+    /// File for the packets at the bottleneck, which only the simulator writes; `None`: none is written.
     pub capture: Option<PathBuf>,
 }

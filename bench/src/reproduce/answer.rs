@@ -1,8 +1,8 @@
-//! How a record compares with new runs.
+//! Whether a record is reproduced.
 
-/// The answer about one record, in one line.
+/// The result for one record. The text is a line for people.
 pub(super) enum Answer {
-    /// The record is as it was, or as it was accepted.
+    /// The record is reproduced, or was accepted.
     Good(String),
     /// The record differs, is missing, incomplete or stale.
     Bad(String),

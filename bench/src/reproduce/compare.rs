@@ -1,9 +1,9 @@
-//! Compares kept values with new ones: number by number, or by verdict and interval.
+//! Compares kept values with new ones: each number, or only verdicts and intervals.
 
 use uc_experiment::{Evaluation, Outcome, Point, Row, Values, Verdict};
 
-/// Returns a sentence for each row that differs, in the order of the new values and then of those that
-/// only the record has.
+/// Returns a sentence for each row that differs: first in the order of the new values, then the rows that only the
+/// record has.
 pub(super) fn values(kept: &Values, fresh: &Values, points: &[Point]) -> Vec<String> {
     let mut found = Vec::new();
     for row in fresh.rows() {
@@ -38,7 +38,7 @@ fn difference(known: Option<&Row>, fresh: &Row) -> String {
     format!("repetition {run} was {}, is {}", text(before), text(now))
 }
 
-/// Names a row: measure and point.
+/// Returns a name for a row of a record: its measure and its point of the sweep.
 fn name(row: &Row, points: &[Point]) -> String {
     let mut text = uc_report::measure(&row.measure);
     let point = points.iter().find(|point| point.number == row.point);
@@ -48,8 +48,8 @@ fn name(row: &Row, points: &[Point]) -> String {
     text
 }
 
-/// Returns a sentence for each verdict that new runs contradict: it is the opposite, or the 95 %
-/// intervals of the two means have no point in common.
+/// Returns a sentence for each verdict of new runs that contradicts the record's: it is the opposite, or the 95 %
+/// intervals of the two means do not overlap, or the record lacks it.
 pub(super) fn verdicts(kept: &Evaluation, fresh: &Evaluation) -> Vec<String> {
     let contradiction = |fresh: &Verdict| -> Option<String> {
         let same = |kept: &&Verdict| kept.name == fresh.name && kept.at == fresh.at;

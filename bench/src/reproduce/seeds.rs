@@ -1,4 +1,5 @@
-//! Judges simulated records again, by runs with seeds that nobody chose.
+//! Judges simulated records again by runs with other seeds. The records' own seed could have been chosen for its
+//! results.
 
 use anyhow::Result;
 use uc_experiment::{Evaluation, Outcome, Values, Verdict};
@@ -7,10 +8,10 @@ use super::sitting;
 use crate::batch::Batch;
 use crate::records::Kept;
 
-/// In each set of this many rows, the last one incomplete, one row may change its verdict.
+/// Number of judged rows for which one changed verdict is permitted; a remainder of fewer rows permits one, too.
 const ONE_IN: usize = 100;
 
-/// How many rows were judged again, and what became of them.
+/// Numbers of rows that were judged again, that changed their verdict, and that changed it from holds to fails.
 #[derive(Default)]
 pub(super) struct Rows {
     judged: usize,
@@ -19,8 +20,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Simulates the record's experiment with the batch's seeds, by the file's rule for repetitions. Returns the
-    /// lines to print: a summary, and one for each row whose verdict is another one.
+    /// Simulates the record's experiment with the batch's seeds, and the file's number of repetitions. Returns lines to
+    /// print: a summary, then one for each row whose verdict changes.
     ///
     /// # Errors
     /// [`Kept::evaluation`] failed, or a run did.
@@ -43,13 +44,13 @@ impl Rows {
         Ok(lines)
     }
 
-    /// Returns whether the records stand: no row that holds fails with these seeds, and no more than the permitted
-    /// number has another verdict.
+    /// Returns whether the records stand: no verdict changes from holds to fails, and at most one verdict changes for
+    /// each `ONE_IN` judged rows.
     pub(super) fn stand(&self) -> bool {
         self.refuted == 0 && self.changed <= self.judged.div_ceil(ONE_IN)
     }
 
-    /// Describes the numbers in a sentence.
+    /// Describes the numbers of rows and of changed verdicts in a sentence.
     pub(super) fn summary(&self) -> String {
         let Rows {
             judged,
@@ -67,7 +68,7 @@ impl Rows {
     }
 }
 
-/// Returns the new verdicts that are not the record's, each with the record's.
+/// Returns the new verdicts that differ from the record's, each with the record's outcome; `None`: the record lacks it.
 fn changes<'a>(known: &Evaluation, fresh: &'a Evaluation) -> Vec<(Option<Outcome>, &'a Verdict)> {
     let was = |now: &Verdict| {
         let mut known = known.verdicts.iter();
@@ -80,7 +81,7 @@ fn changes<'a>(known: &Evaluation, fresh: &'a Evaluation) -> Vec<(Option<Outcome
         .collect()
 }
 
-/// Describes a row whose verdict is another one.
+/// Describes a row whose verdict changes.
 fn line(was: Option<Outcome>, now: &Verdict) -> String {
     let at: String = now
         .at

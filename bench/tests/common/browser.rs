@@ -1,4 +1,4 @@
-//! A page in headless Chromium, driven by its DevTools protocol over a pair of pipes.
+//! A page in headless Chromium, controlled by the DevTools protocol over a pair of pipes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -76,7 +76,7 @@ impl Tab {
         tab
     }
 
-    /// Loads a file into a window of this width, light or dark.
+    /// Loads a file into a window of this width in pixels; `scheme` is `light` or `dark`.
     pub fn load(&mut self, file: &Path, width: u32, scheme: &str) {
         let metrics =
             json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600});
@@ -122,7 +122,7 @@ impl Tab {
         }
     }
 
-    /// Writes a picture of the whole page (PNG).
+    /// Writes a PNG picture of the whole page.
     pub fn picture(&mut self, file: &Path) {
         let whole = json!({"captureBeyondViewport": true, "clip": {
             "x": 0, "y": 0, "scale": 1,
@@ -147,7 +147,7 @@ impl Tab {
         assert!(child.wait().unwrap().success());
     }
 
-    /// Calls a method and returns its result.
+    /// Calls a method of the DevTools protocol and returns its result.
     fn ask(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
         let mut request = json!({"id": self.last, "method": method, "params": parameters});
@@ -166,7 +166,7 @@ impl Tab {
         }
     }
 
-    /// Reads an answer or an event, and keeps complaints.
+    /// Reads an answer or an event of the browser, and stores complaints.
     fn read(&mut self) -> Value {
         let mut text = Vec::new();
         self.answers.read_until(0, &mut text).unwrap();
@@ -191,7 +191,7 @@ impl Drop for Tab {
     }
 }
 
-/// Returns a copy of a descriptor above those that the browser expects.
+/// Returns a copy of a descriptor, with a number above those that the browser expects to be its pipes.
 fn high(end: &OwnedFd) -> OwnedFd {
     use nix::fcntl::{FcntlArg, fcntl};
     use std::os::fd::FromRawFd;

@@ -11,7 +11,7 @@ pub const UC_BENCH: &str = env!("CARGO_BIN_EXE_uc-bench");
 /// A small experiment that holds in the simulator and on real kernels.
 pub const TINY: &str = include_str!("tiny.toml");
 
-/// Returns `uc-bench` as a user without any capability, whoever runs the tests.
+/// Returns a command that runs `uc-bench` as a user without any capability, whoever runs the tests.
 pub fn unprivileged() -> Command {
     uc_live::command::unprivileged(Path::new(UC_BENCH))
 }

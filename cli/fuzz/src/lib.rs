@@ -1,8 +1,8 @@
-//! Fuzz targets: the parsers of what people, guests and other programs write. A target panics where a
-//! parser breaks its promise; a parser that panics itself needs no check. `scripts/fuzz` looks for
-//! such inputs, `tests/corpora.rs` replays those that reach all code known to be reached.
+//! Fuzz targets: parsers of input that people, guests and other programs write. A target panics if the parser's result
+//! violates what the parser promises; a panic of the parser itself needs no check. `scripts/fuzz` searches for such
+//! inputs, and `tests/corpora.rs` replays the inputs that reach all code known to be reached.
 //!
-//! Not here: HTTP (hyper and axum parse it), and netlink's answers (rtnetlink does).
+//! Not tested here: HTTP, which hyper and axum parse, and netlink's answers, which rtnetlink parses.
 
 use uc_agent::guest_names::{self, Kind};
 use uc_experiment::Experiment;
@@ -11,9 +11,9 @@ use uc_policy::{Policy, PolicyError};
 
 /// A parser under test.
 pub struct Target {
-    /// The name, also of its corpus.
+    /// Name of the parser, and of the folder of its corpus.
     pub name: &'static str,
-    /// Parses an input.
+    /// Runs the parser on an input.
     pub parse: fn(&[u8]),
 }
 
@@ -52,7 +52,8 @@ fn with_text(bytes: &[u8], parse: impl FnOnce(&str)) {
     }
 }
 
-/// A refusal names a place in the text, and a valid policy is read again as it was written.
+/// Checks that a refusal names a place in the text, and that a valid policy is parsed to the same policy after it is
+/// written as text.
 fn policy(text: &str, parse: fn(&str, &str) -> Result<Policy, PolicyError>) {
     match parse("policy", text) {
         Ok(policy) => {
@@ -77,7 +78,7 @@ fn experiment(text: &str) {
     }
 }
 
-/// A name has the prefix of whoever gave it.
+/// Checks that a guest's name has the prefix of the software that named the guest.
 fn guest(kind: Kind, text: &str) {
     let prefix = match kind {
         Kind::Domain => "libvirt:",
@@ -88,8 +89,8 @@ fn guest(kind: Kind, text: &str) {
     }
 }
 
-/// A frame is not longer than its bytes, and encoded as it was decoded. Most random bytes have a wrong
-/// checksum, so they are also tried with the right one.
+/// Checks that a decoded frame is not longer than its bytes, and that it is encoded to the same bytes. Most random
+/// bytes have a wrong checksum, so the input is also tried with the right one.
 fn frame(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     Frame::seal(&mut sealed);

@@ -15,7 +15,7 @@ pub struct DupackBy {
     pub rounds: u64,
 }
 
-/// Returns what the host sent for the flow; `None` if it sent nothing, or no `uc dupack` answers.
+/// Returns the duplicate ACKs that the host sent for the flow. `None`: it sent none, or no `uc dupack` runs.
 pub fn of(flow: &FlowView) -> Option<DupackBy> {
     let flow = (flow.ifindex, flow.guest, flow.remote);
     let counts = Status::ask_about(&Some(flow)).ok()?.done.flow?;

@@ -1,4 +1,4 @@
-//! What is held of a flow by the agent's `uc hold`.
+//! The packets of a flow that `uc hold` holds.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use uc_port::FlowView;
 #[serde(transparent)]
 pub struct HoldBy(HeldFlow);
 
-/// Returns what is held of the flow; `None` if it is not held, or no `uc hold` of an agent answers.
+/// Returns the functions of `uc hold` that apply to the flow. `None`: none applies, or no `uc hold` of an agent runs.
 pub fn of(flow: &FlowView) -> Option<HoldBy> {
     let flow = (flow.ifindex, flow.guest, flow.remote);
     Status::ask_about(&Some(flow)).ok()?.done.flow.map(HoldBy)

@@ -1,4 +1,4 @@
-//! Prints flows that are not translated.
+//! Prints flows that passed unmodified.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -17,10 +17,10 @@ struct PassedRow {
     split_by: Option<SplitBy>,
 }
 
-/// Prints flows that passed, with the reason.
+/// Prints flows that passed, each with the reason.
 ///
 /// # Errors
-/// If they can't be put into JSON, or this host's sockets can't be listed.
+/// The flows can't be written as JSON, or this host's sockets can't be listed.
 pub fn tell(passed: &[(Passed, String)], clock: &Clock, json: bool) -> Result<()> {
     let row = |(passed, name): &(Passed, String)| -> Result<PassedRow> {
         Ok(PassedRow {

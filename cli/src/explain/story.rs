@@ -17,39 +17,40 @@ use crate::seen::{FlowRow, Limit};
 /// The history of a flow, with its state.
 #[derive(Debug, Serialize)]
 pub struct Story {
-    /// The flow's row in `uc flows`.
+    /// The flow's row, as `uc flows` prints it.
     pub flow: FlowRow,
-    /// The law and its parameters.
+    /// Name of the flow's law, with its parameters.
     pub law: String,
     /// Generation of the plan that is in force for new flows of the port; the flow may have begun
     /// under an older one.
     pub generation: u32,
-    /// File and line of the flow's rule, if its policy is still in force and an agent answers.
+    /// File and line of the flow's rule. `None`: no agent answers, or the policy that opened the flow is no longer in
+    /// force.
     pub rule_at: Option<RuleAt>,
-    /// Whether this host splits the connection.
+    /// Whether this host splits the connection, so that `split_by` is set.
     pub split: bool,
-    /// How this host splits the connection; `None` if it does not.
+    /// Settings of the split, if this host splits the connection; `None` if it does not.
     pub split_by: Option<SplitBy>,
     /// Duplicate ACKs that this host sent the guest; `None` if it sent none.
     pub dupack: Option<DupackBy>,
-    /// Packets of the flow that this host holds; `None` without `uc hold`.
+    /// Functions of `uc hold` that apply to the flow; `None` if none does.
     pub hold: Option<HoldBy>,
-    /// Parameters that the handshake agreed on.
+    /// What both ends agreed on in the handshake.
     pub agreed: AgreedRow,
     /// What limits the guest at this moment.
     pub limit: LimitRow,
     /// Time since the flow's last segment, in seconds.
     pub idle_s: f64,
-    /// Number of events that the ring has overwritten.
+    /// Number of the flow's events that newer ones have overwritten.
     pub events_forgotten: u16,
-    /// The last events, the oldest first.
+    /// The flow's last events, the oldest first.
     pub events: Vec<EventLine>,
 }
 
-/// Where the policy has a rule.
+/// The location of the flow's rule in the policy.
 #[derive(Debug, Serialize)]
 pub struct RuleAt {
-    /// The policy's file; or a key of etcd, and its revision.
+    /// Path of the policy's file; or the key in etcd and its revision, as `KEY@REVISION`.
     pub place: String,
     /// The line of the policy file with the `[[rule]]`, or with `[defaults]`.
     pub line: usize,
@@ -60,7 +61,7 @@ pub struct RuleAt {
 pub struct AgreedRow {
     /// Whether the flow is ECN-capable on the network.
     pub ecn: bool,
-    /// Shift of the peer's windows (window scale).
+    /// Window scale of the peer: number of bits by which its windows are shifted.
     pub wscale: u8,
     /// Whether both ends may use SACK.
     pub sack: bool,
@@ -68,14 +69,14 @@ pub struct AgreedRow {
     pub timestamps: bool,
 }
 
-/// What limits the guest.
+/// What limits how much the guest sends now.
 #[derive(Debug, Serialize)]
 pub struct LimitRow {
     /// The most frequent limit of the samples.
     pub by: Limit,
-    /// How often each limit was found, over all samples.
+    /// Number of samples in which each limit was found.
     pub looks: BTreeMap<Limit, u32>,
-    /// The limit in words.
+    /// What limits the guest, in words.
     pub text: &'static str,
 }
 
@@ -84,18 +85,17 @@ pub struct LimitRow {
 pub struct EventLine {
     /// Number of the event in the flow's life, from 1.
     pub number: u16,
-    /// When it occurred, in seconds of Unix time.
+    /// Time of the event, in seconds of Unix time.
     pub unix_s: f64,
-    /// Name of the event's kind.
+    /// Name of the event, as in `uc explain --json`.
     pub kind: &'static str,
-    /// How often it occurred in a row; 255 means 255 or more.
+    /// Number of times that the event occurred in a row; 255 means 255 or more.
     pub times: u8,
-    /// The law's window before the event; for `below_receiver` and `returned`, the receiver's.
+    /// The law's window before the event; for events `below_receiver` and `returned`, the receiver's window.
     pub before_bytes: u32,
-    /// The law's window after the event; for `below_receiver` and `returned`, the advertised
-    /// window.
+    /// The law's window after the event; for events `below_receiver` and `returned`, the advertised window.
     pub after_bytes: u32,
-    /// The event as a sentence.
+    /// The event in a sentence.
     pub text: String,
 }
 
@@ -139,7 +139,8 @@ fn most_often(looks: &[Limit]) -> LimitRow {
 }
 
 impl Story {
-    /// Tells of a flow: its state now, its events, and the limits that the last samples found.
+    /// Makes a flow's history from its state now, its events, and `looks`, the limits that samples found. `generation`:
+    /// that of the plan in force.
     pub fn new(
         row: FlowRow,
         now: &FlowView,
@@ -169,8 +170,7 @@ impl Story {
         }
     }
 
-    /// Adds the file and line of the flow's rule, if the agent's policy in force is the one that
-    /// opened the flow.
+    /// Adds the location of the flow's rule, if the agent's policy in force is the one that opened the flow.
     pub fn place_rule(&mut self, agent: Option<&AgentState>) {
         let policy = agent.map(|agent| &agent.policy);
         let Some(policy) = policy.filter(|policy| policy.plan == Some(self.flow.generation)) else {
@@ -186,7 +186,7 @@ impl Story {
         });
     }
 
-    /// Returns the number of the last event; 0 if there was none.
+    /// Returns the number of the flow's last event; 0 if the flow has none.
     pub fn last_number(&self) -> u16 {
         self.events.last().map_or(0, |event| event.number)
     }

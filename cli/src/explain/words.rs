@@ -7,7 +7,8 @@ use uc_port::{Agreed, Closing, Event, EventKind};
 
 use crate::seen::Limit;
 
-/// "12 segments (17376 bytes)"; half segments are told.
+/// Formats a window, for example "12 segments (17376 bytes)"; a window that is no whole number of segments gets one
+/// decimal digit.
 pub fn segments(bytes: u32, mss_bytes: u16) -> String {
     let segments = f64::from(bytes) / f64::from(mss_bytes.max(1));
     let exact = bytes.is_multiple_of(mss_bytes.max(1).into());
@@ -20,7 +21,7 @@ pub fn segments(bytes: u32, mss_bytes: u16) -> String {
     format!("{segments:.digits$} {unit} ({bytes} bytes)")
 }
 
-/// "from 20 to 10 segments (28960 to 14480 bytes)".
+/// Formats a change of a window, for example "from 20 to 10 segments (28960 to 14480 bytes)".
 fn from_to(event: &Event, mss_bytes: u16) -> String {
     let in_segments = |bytes: u32| {
         let digits = usize::from(!bytes.is_multiple_of(mss_bytes.max(1).into()));
@@ -100,7 +101,7 @@ fn without_ecn(shown: Option<News>) -> &'static str {
     }
 }
 
-/// Says what happened in one sentence, without its full stop.
+/// Describes an event of a flow in one sentence, without its full stop.
 pub fn event(event: &Event, flow: &Flow) -> String {
     let mss = flow.mss_bytes;
     let text = match &event.kind {
@@ -155,7 +156,7 @@ pub fn event(event: &Event, flow: &Flow) -> String {
     }
 }
 
-/// The law and its parameters, by their names in files.
+/// Describes the flow's law and its parameters, by their keys in policy files.
 pub fn law(flow: &Flow) -> String {
     let policy = &flow.policy;
     let law = Law::of(policy);
@@ -183,7 +184,7 @@ pub fn law(flow: &Flow) -> String {
     text
 }
 
-/// Says what limits the guest, and what that means.
+/// Describes in words what limits the guest.
 pub fn limit(limit: Limit) -> &'static str {
     match limit {
         Limit::Handshake => "the handshake is not over",

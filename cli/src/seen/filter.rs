@@ -22,7 +22,7 @@ enum Condition {
     Remote(End),
 }
 
-/// An end of a connection: a prefix of addresses, perhaps with a TCP port.
+/// Condition on an end of a connection: a prefix of addresses, a TCP port, or both.
 #[derive(Clone, Copy, Debug)]
 struct End {
     prefix: Prefix,
@@ -152,12 +152,12 @@ impl Condition {
 }
 
 impl Filter {
-    /// Returns whether this flow is shown.
+    /// Returns whether the flow meets all conditions, so that it is shown.
     pub fn shows(&self, flow: &FlowRow) -> bool {
         self.0.iter().all(|condition| condition.is_met(flow))
     }
 
-    /// Joins two filters: shows the flows that pass both.
+    /// Returns a filter that shows the flows that both filters show.
     #[must_use]
     pub fn and(mut self, other: Filter) -> Filter {
         self.0.extend(other.0);

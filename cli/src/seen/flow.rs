@@ -10,73 +10,73 @@ use uc_port::FlowView;
 use super::shadow::window_bytes;
 use super::truth::TruthRow;
 
-/// A flow of the table. Windows count from the last acknowledged byte.
+/// A flow of the table. A window starts at the last acknowledged byte.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowRow {
-    /// The name by which `uc explain` finds it.
+    /// The flow's name, by which `uc explain` finds the flow.
     pub name: String,
-    /// The port's name.
+    /// Name of the flow's port.
     pub port: String,
-    /// Index of the port's interface.
+    /// Index of the interface of the flow's port.
     pub ifindex: u32,
     /// Address and port of the guest's end.
     pub guest: SocketAddr,
     /// Address and port of the other end.
     pub remote: SocketAddr,
-    /// ID of the VLAN in which the port sees it; 0: in none.
+    /// VLAN ID of the flow's packets at the port; 0: packets without a VLAN tag.
     #[serde(default, skip_serializing_if = "is_untagged")]
     pub vlan: u16,
-    /// Stage of the handshake.
+    /// Stage of the flow: `syn-sent`, `syn-received` or `translating`.
     pub stage: Cow<'static, str>,
     /// Whether the law's window is computed but never written.
     pub observed: bool,
-    /// Number of the policy's rule that opened it, as in `uc check`: from 1; 0 for the defaults, or
-    /// a port attached by hand.
+    /// Number of the policy's rule that opened the flow, as in `uc check`: from 1; 0 for the defaults, or for a port
+    /// attached by hand.
     pub rule: u16,
-    /// The generation of the host's plan that had this rule.
+    /// Generation of the host's compiled rules that contained this rule.
     pub generation: u32,
-    /// The name of the flow's law.
+    /// Name of the flow's law.
     pub law: Cow<'static, str>,
-    /// Which TCP sender the law's shadow imitates.
+    /// Name of the TCP sender that the law's shadow imitates (profile).
     pub profile: Cow<'static, str>,
-    /// Law `dctcp`: the marked fraction of bytes, as estimated.
+    /// The estimate α of the marked fraction of bytes, 0 to 1; `None` unless the law is `dctcp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Law `coupled`, or shared windows: the flow's share of its group's window, if it has one.
+    /// The flow's share of its group's window, in bytes; `None` if the flow shares no window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_bytes: Option<u64>,
-    /// The law's window; 2³¹−1 if it limits nothing. Of a law from outside the tree whose machine is
-    /// its own: the window that was advertised to the guest.
+    /// Window of the law in bytes; 2³¹−1 if the law does not limit the flow. For a law from outside the tree with a
+    /// machine of its own: the window that was advertised to the guest.
     pub window_bytes: u32,
-    /// The window that was advertised to the guest.
+    /// The window that was advertised to the guest, in bytes.
     pub given_bytes: u32,
-    /// The receiver's window.
+    /// Window that the receiver advertised, in bytes.
     pub receiver_bytes: u32,
-    /// Bytes in flight.
+    /// Number of the guest's bytes in flight.
     pub flight_bytes: u32,
-    /// Payload of a full segment.
+    /// Payload of a full segment of the guest, in bytes.
     pub mss_bytes: u16,
-    /// Smoothed round-trip time in microseconds.
+    /// Smoothed round-trip time of the flow, in microseconds.
     pub srtt_us: u32,
-    /// Reductions on marks or delay.
+    /// Number of window reductions on marks or delay.
     pub cuts: u32,
-    /// Fast retransmits and timeouts.
+    /// Number of fast retransmits and timeouts of the guest.
     pub losses: u32,
-    /// CE marks cleared from data to the guest.
+    /// Number of packets to the guest from which a CE mark was cleared.
     pub marks: u32,
     /// What limits the guest at this moment.
     pub limit: Limit,
-    /// Acknowledged data of the guest, in bit/s, if measured.
+    /// Goodput of the guest's data, in bit/s: bytes that the remote end acknowledged. `None`: not measured.
     pub sent_bits_per_s: Option<u64>,
-    /// Data that the guest acknowledged, in bit/s, if measured.
+    /// Goodput of data to the guest, in bit/s: bytes that the guest acknowledged. `None`: not measured.
     pub received_bits_per_s: Option<u64>,
-    /// The kernel's values of the guest's socket, if they were asked for and there are any.
+    /// Values of the guest's socket in the kernel; `None` if they were not asked for or can't be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truth: Option<TruthRow>,
-    /// Sequence number up to which the guest's data was acknowledged.
+    /// Sequence number up to which the remote end has acknowledged the guest's data.
     #[serde(skip)]
     pub snd_una: u32,
-    /// Sequence number up to which the guest has acknowledged.
+    /// Sequence number up to which the guest has acknowledged the remote end's data.
     #[serde(skip)]
     pub echoed_ack: u32,
 }
@@ -86,17 +86,17 @@ fn is_untagged(vlan: &u16) -> bool {
     *vlan == 0
 }
 
-/// What limits a guest.
+/// The limits of how much a guest sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The handshake is not complete.
+    /// The flow's handshake is not complete.
     Handshake,
-    /// The connection is closed.
+    /// The flow's connection is closed.
     Closed,
-    /// Loss recovery by the guest's own TCP.
+    /// The guest's own TCP is in loss recovery.
     Repair,
-    /// The law's window is full.
+    /// The guest has filled the law's window.
     Law,
     /// The receiver's window is full, and the law allows more.
     Receiver,
@@ -105,7 +105,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Finds what limits the flow's sender at this moment.
+    /// Returns what limits the flow's sender at this moment.
     pub fn of(flow: &Flow) -> Limit {
         if uc_core::is_closed(flow) {
             return Limit::Closed;
@@ -128,7 +128,7 @@ impl Limit {
         }
     }
 
-    /// Returns the name in one word.
+    /// Returns the name of the limit in one word.
     pub fn label(self) -> &'static str {
         match self {
             Limit::Handshake => "handshake",
@@ -140,7 +140,7 @@ impl Limit {
         }
     }
 
-    /// All limits, in order.
+    /// All limits, in the order in which they are shown.
     pub const ALL: [Limit; 6] = [
         Limit::Handshake,
         Limit::Closed,
@@ -151,7 +151,8 @@ impl Limit {
     ];
 }
 
-/// Returns the name by which users select a flow: its port, with the VLAN's ID as `vnet3.5`, and its ends.
+/// Returns the name by which users select a flow: its port (with a VLAN as `vnet3.5`), the guest's end and the remote
+/// end, separated by spaces.
 pub fn name(port: &str, vlan: u16, guest: SocketAddr, remote: SocketAddr) -> String {
     format!("{} {guest} {remote}", port_and_vlan(port, vlan))
 }
@@ -164,12 +165,13 @@ fn port_and_vlan(port: &str, vlan: u16) -> String {
 }
 
 impl FlowRow {
-    /// Returns the port's name, and behind a point the ID of a VLAN.
+    /// Returns the port's name; in a VLAN, with a point and the VLAN's ID after it.
     pub fn port_and_vlan(&self) -> String {
         port_and_vlan(&self.port, self.vlan)
     }
 
-    /// Makes the row of a flow on the port `port`; `share_bytes` is its share of a group's window.
+    /// Makes the row of a flow on the port `port`; `share_bytes`: its share of its group's window; `None`: it shares no
+    /// window.
     pub fn new(flow: &FlowView, port: String, share_bytes: Option<u64>) -> FlowRow {
         let state = &flow.state;
         let policy = &state.policy;

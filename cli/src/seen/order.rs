@@ -1,53 +1,54 @@
-//! Orders in which flows are sorted.
+//! Orders in which `uc flows` and `uc top` sort flows.
 
 use clap::ValueEnum;
 
 use super::flow::FlowRow;
 
-/// A column to sort by: the largest values first, names ascending.
+/// A column by which flows are sorted: the largest values first, but names ascending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Order {
     /// Port, then guest, then remote
     #[default]
     Name,
-    /// Sum of both directions; the table is read twice
+    /// Goodput of both directions together; the flow table is read twice
     Goodput,
     /// Smoothed round-trip time
     Srtt,
-    /// Reductions on marks or delay
+    /// Number of window reductions on marks or delay
     Cuts,
-    /// Fast retransmits and timeouts
+    /// Number of fast retransmits and timeouts
     Losses,
-    /// CE marks cleared from data to the guest
+    /// Number of CE marks that were cleared from packets to the guest
     Marks,
-    /// The law's window
+    /// Window that the law computed, in bytes
     Window,
-    /// Bytes in flight
+    /// Number of the guest's bytes in flight
     Flight,
-    /// Law `dctcp`: the marked fraction
+    /// Law `dctcp`: its estimate α of the marked fraction of bytes
     Alpha,
 }
 
 impl Order {
-    /// Returns whether the table must be read twice.
+    /// Returns whether the flow table must be read twice, because the order needs goodput.
     pub fn needs_rates(self) -> bool {
         self == Order::Goodput
     }
 
-    /// Returns the next order in `uc top`.
+    /// Returns the order that follows this one when a key in `uc top` changes the order; after the last comes the
+    /// first.
     pub fn next(self) -> Order {
         let all = Order::value_variants();
         let at = all.iter().position(|order| *order == self).unwrap_or(0);
         all[(at + 1) % all.len()]
     }
 
-    /// Returns the order of a digit in `uc top`: 1 is the first.
+    /// Returns the order that a digit in `uc top` selects, 1 for the first; `None` if there are not so many.
     pub fn of_digit(digit: char) -> Option<Order> {
         let at = (digit.to_digit(10)? as usize).checked_sub(1)?;
         Order::value_variants().get(at).copied()
     }
 
-    /// Returns the name on the command line.
+    /// Returns the order's name on the command line.
     pub fn label(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
@@ -70,7 +71,7 @@ impl Order {
         }
     }
 
-    /// Sorts the flows; equal ones by name.
+    /// Sorts the flows by this order; flows with equal values by name.
     pub fn sort(self, flows: &mut [FlowRow]) {
         flows.sort_by(|a, b| {
             let descending = self.key(b).cmp(&self.key(a));

@@ -1,11 +1,11 @@
-//! Computes rates from two reads of the table.
+//! Computes goodputs from two reads of the flow table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::flow::FlowRow;
 
-/// Returns the bytes from one sequence number to a later one; 0 for an earlier one.
+/// Returns the bytes from one sequence number to a later one; 0 if `to` is earlier.
 fn moved(from: u32, to: u32) -> u64 {
     u64::try_from(to.wrapping_sub(from) as i32).unwrap_or(0)
 }
@@ -15,8 +15,8 @@ fn bits_per_s(bytes: u64, time: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000 / time_us).unwrap_or(u64::MAX)
 }
 
-/// Writes the goodput since `before`, `time` ago, into the flows of `after`. More than 2 GB between
-/// the two look like a step backward and count as 0.
+/// Writes into the flows of `after` their goodput since `before`, which was read `time` earlier. Flows that `before`
+/// lacks get none. More than 2 GB between two reads look like a step backward and count as 0.
 pub fn measure(before: &[FlowRow], after: &mut [FlowRow], time: Duration) {
     let old: BTreeMap<&str, &FlowRow> = before
         .iter()
@@ -32,7 +32,7 @@ pub fn measure(before: &[FlowRow], after: &mut [FlowRow], time: Duration) {
     }
 }
 
-/// Formats a rate for people.
+/// Formats a rate with a unit for people, such as `9.3 Mbit/s`.
 pub fn in_words(bits_per_s: u64) -> String {
     let value = bits_per_s as f64;
     match bits_per_s {
@@ -43,7 +43,7 @@ pub fn in_words(bits_per_s: u64) -> String {
     }
 }
 
-/// Formats a rate in six characters at most, in bit/s.
+/// Formats a rate in bit/s in at most six characters, such as `9.3M`.
 pub fn short(bits_per_s: u64) -> String {
     let value = bits_per_s as f64;
     match bits_per_s {

@@ -1,25 +1,25 @@
-//! A flow's shadow as its values: the sender that the law imitates.
+//! The values of a flow's shadow, the host's copy of the law's state, in the units of a TCP sender.
 
 use serde::{Deserialize, Serialize};
 use uc_core::law::Trait;
 use uc_core::{Flow, Law, Policy, consts};
 
-/// The kernel's and the core's slow-start threshold of a flow without reductions.
+/// Slow-start threshold of a flow that has never reduced its window, in the kernel and in the core.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// What a TCP sender goes by, of one end of a connection.
+/// Congestion window, slow-start threshold and round-trip time of a TCP sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Values {
-    /// Congestion window; `None` if nothing limits it.
+    /// Congestion window; `None` if the flow is not limited or the value can't be read.
     pub cwnd_bytes: Option<u64>,
-    /// Slow-start threshold; `None` before the first reduction, and of a law that has none of its own.
+    /// Slow-start threshold; `None` before the first reduction, for shared windows, and for laws without one.
     pub ssthresh_bytes: Option<u64>,
     /// Smoothed round-trip time in microseconds; `None` before the first sample.
     pub srtt_us: Option<u32>,
 }
 
 impl Values {
-    /// Returns the shadow's values.
+    /// Returns the values of the flow's shadow, in the units that the kernel uses for sockets.
     pub fn of_shadow(flow: &Flow) -> Values {
         let cwnd = window_bytes(flow).filter(|bytes| *bytes < INFINITE_SSTHRESH);
         Values {
@@ -30,7 +30,7 @@ impl Values {
     }
 }
 
-/// Returns the law's window in bytes; `None` if only the law itself, from outside the tree, can read it.
+/// Returns the law's window in bytes; `None` if only the code of a law from outside the tree can read it.
 pub fn window_bytes(flow: &Flow) -> Option<u32> {
     let law = Law::of(&flow.policy).of_same_window()?;
     let policy = Policy {
@@ -42,7 +42,8 @@ pub fn window_bytes(flow: &Flow) -> Option<u32> {
     Some(uc_core::COMPILED.window_bytes(&copy))
 }
 
-/// Returns the shadow's slow-start threshold. A group's is not its flows'.
+/// Returns the shadow's slow-start threshold in bytes; `None` if there is none. The threshold of a group is not that of
+/// its flows.
 fn ssthresh_bytes(flow: &Flow) -> Option<u64> {
     let law = Law::of(&flow.policy).of_same_window()?;
     let grouped = law.has(Trait::GROUPED) || flow.share != 0;

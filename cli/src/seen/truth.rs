@@ -1,4 +1,4 @@
-//! The kernel's values of guests' sockets beside those of the flows' shadows, and their ratios.
+//! The kernel's values of guests' sockets compared with those of the flows' shadows.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,19 @@ pub struct TruthRow {
     pub congestion_control: String,
     /// The socket's congestion window in segments, as `ss -i` prints it.
     pub cwnd_segments: u32,
-    /// Maximum payload of the socket's segments.
+    /// Maximum payload of the socket's segments, in bytes.
     pub mss_bytes: u32,
     /// The socket's retransmission timeout in microseconds.
     pub rto_us: u32,
-    /// The socket's values, from the kernel.
+    /// The values that the kernel has for the socket.
     pub kernel: Values,
-    /// The shadow's values.
+    /// The values of the flow's shadow.
     pub shadow: Values,
-    /// The shadow's values ÷ the kernel's.
+    /// Each value of the shadow, divided by the kernel's.
     pub ratio: Ratios,
 }
 
-/// A shadow's values divided by those of the guest's socket.
+/// The values of a shadow, divided by the values of the guest's socket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
     /// Congestion window: shadow ÷ kernel; `None` if one of them is unknown.
@@ -35,7 +35,8 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// Divides each value of `dividend` by that of `divisor`; `None` where one of them lacks it.
+    /// Divides each value of `dividend` by the same value of `divisor`; `None` where one of them is unknown or the
+    /// divisor is 0.
     pub fn of(dividend: &Values, divisor: &Values) -> Ratios {
         let windows = |a: Option<u64>, b: Option<u64>| ratio(a? as f64, b? as f64);
         let times = |a: Option<u32>, b: Option<u32>| ratio(a?.into(), b?.into());
@@ -51,10 +52,10 @@ fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
     (divisor > 0.0).then(|| dividend / divisor)
 }
 
-/// Difference between shadows and guests' sockets, over all flows that are shown.
+/// Differences between shadows and guests' sockets, over all flows that are printed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TruthSummary {
-    /// Flows whose socket was found.
+    /// Number of flows whose socket was found.
     pub flows: usize,
     /// Distribution of the flows' congestion windows, shadow ÷ kernel; `None` if no flow has both.
     pub cwnd: Option<Spread>,
@@ -68,12 +69,12 @@ pub struct TruthSummary {
     pub absent: Vec<AbsentRow>,
 }
 
-/// Ratios of several flows: shadow ÷ kernel.
+/// Ratios of one quantity over several flows: shadow ÷ kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Number of flows that have the ratio.
     pub flows: usize,
-    /// The median; of an even number the greater of the two in the middle.
+    /// The median; of an even number of ratios, the greater of the two in the middle.
     pub median: f64,
     /// The ratio that differs most from 1 as a factor: 0.5 and 2 differ equally.
     pub worst: f64,
@@ -84,14 +85,14 @@ pub struct Spread {
 /// A port whose guests' sockets can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbsentRow {
-    /// The port's name.
+    /// Name of the port.
     pub port: String,
-    /// The reason, in words.
+    /// Why the sockets behind the port can't be read, in words.
     pub why: String,
 }
 
 impl Spread {
-    /// Sums up ratios, each with its flow's name; `None` if there is none.
+    /// Summarizes ratios, each with its flow's name; `None` if there are no ratios.
     fn of(mut ratios: Vec<(f64, &str)>) -> Option<Spread> {
         ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
         let factor = |ratio: f64| ratio.max(1.0 / ratio);
@@ -108,7 +109,7 @@ impl Spread {
 }
 
 impl TruthSummary {
-    /// Sums up the flows with these names.
+    /// Summarizes the ratios of these flows, each given with its name.
     pub fn of<'a>(
         rows: impl Iterator<Item = (&'a str, &'a TruthRow)> + Clone,
         absent: Vec<AbsentRow>,

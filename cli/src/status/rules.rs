@@ -1,19 +1,19 @@
-//! What the rules of ports do, and what their guards rest on.
+//! Laws and guards of ports' rules, and the assumption that guards depend on.
 
 use serde::Serialize;
 use uc_core::{Law, consts};
 use uc_port::PortPlan;
 
-/// A law of a port's plan.
+/// A law that the rules of a port use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LawLine {
-    /// The law's name.
+    /// Name of the law.
     pub law: String,
-    /// Whether its windows are computed but never written.
+    /// Whether the law's windows are computed but never written.
     pub observed: bool,
 }
 
-/// Lists the laws of a plan, each once, in the order of its rules.
+/// Lists the laws of a port's compiled rules, each once, in the order of the rules.
 pub fn laws_of(plan: &PortPlan) -> Vec<LawLine> {
     let mut laws = Vec::new();
     for rule in &plan.rules {
@@ -28,14 +28,15 @@ pub fn laws_of(plan: &PortPlan) -> Vec<LawLine> {
     laws
 }
 
-/// Returns whether a rule of the plan has a guard; strict mode implies one.
+/// Returns whether one of a port's compiled rules has a guard; strict mode implies a guard.
 pub fn is_guarded(plan: &PortPlan) -> bool {
     plan.rules
         .iter()
         .any(|rule| rule.policy.guard_segments > 0 || uc_core::is_strict(&rule.policy))
 }
 
-/// Says of these ports that another guest can void their guards, as far as is known.
+/// Returns a warning for these ports with guards: another guest can defeat a guard by sending from this guest's
+/// address, unless other software drops such packets. Empty if there are no ports.
 pub fn address_caution(ports: &[&str]) -> Vec<String> {
     let text = (!ports.is_empty()).then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! Draws a view: the heading, the tables, a flow's history, and the line of keys.
+//! Draws the screen of `uc top`: the heading, the tables, a flow's history, and the line of keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -8,10 +8,10 @@ use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 use super::tables::{GROUPS_SHOWN, bold, draw_flows, draw_groups};
 use super::view::View;
 
-/// Maximum number of lines of a history that are shown.
+/// Maximum number of lines of a flow's history that are shown.
 const STORY_LINES: u16 = 28;
 
-/// The keys at the bottom, the most important first; as many as fit are shown.
+/// The keys in the last line, the most important first; as many are shown as fit.
 const KEYS: [&str; 6] = [
     "? help",
     "q quit",
@@ -43,7 +43,7 @@ held by           of these samples, taken of flows that had data in flight or
   handshake       its handshake
   12 dropped      packets that the port dropped; `uc status` has the reasons";
 
-/// Draws the whole screen.
+/// Draws the whole screen of `uc top`.
 pub fn draw(frame: &mut Frame<'_>, view: &View) {
     let groups = view.seen.ports.len().min(GROUPS_SHOWN) as u16 + 2;
     let story = match &view.story {
@@ -75,7 +75,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
     }
 }
 
-/// Joins as many of the parts as fit into a line, from the first on.
+/// Joins as many of the parts into a line as fit into `width` characters, from the first on.
 fn fitting(parts: impl IntoIterator<Item = String>, width: usize) -> String {
     let mut line = String::new();
     for part in parts {
@@ -110,7 +110,7 @@ fn heading(view: &View, width: usize) -> String {
     fitting(parts, width)
 }
 
-/// Returns the last line: the filter while it is typed, otherwise the keys, and the filter in force.
+/// Returns the last line: the filter while it is typed, otherwise the keys and the filter in force.
 fn bottom(view: &View, width: usize) -> String {
     if view.is_typing {
         return format!(" /{}_", view.words);

@@ -1,4 +1,4 @@
-//! What the last samples showed of each port, tenant and flow: its goodput, and what limited it.
+//! Goodput and limits of each port, tenant and flow in the last samples.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,15 +7,15 @@ use uc_client::AgentState;
 use super::source::Sample;
 use crate::seen::{FlowRow, Limit, PortRow};
 
-/// Maximum number of samples that are stored: a minute's, at one a second.
+/// Maximum number of samples that are stored: one minute at one sample per second.
 pub const SAMPLES: usize = 60;
-/// Maximum number of flows with a past. With more, only ports and tenants have one.
+/// Maximum number of flows whose past samples are stored. If there are more, only those of ports and tenants are.
 const FLOWS_MAX: usize = 4096;
 
-/// Heights of a sparkline's bars, the lowest first.
+/// The characters of a sparkline's bars, the lowest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Number of flows by what limited them, in the order of [`Limit::ALL`].
+/// Number of flows by their limit, in the order of [`Limit::ALL`].
 type Limits = [u32; Limit::ALL.len()];
 
 /// Values of a port, tenant or flow in one sample.
@@ -23,7 +23,7 @@ type Limits = [u32; Limit::ALL.len()];
 struct Look {
     bits_per_s: u64,
     limits: Limits,
-    /// Packets that the port has dropped since the programs were loaded.
+    /// Number of packets that the port, or a tenant's ports, have dropped since the programs were loaded.
     dropped: u64,
 }
 
@@ -37,7 +37,7 @@ impl Look {
     }
 }
 
-/// The past of one port, tenant or flow.
+/// The last samples of one port, tenant or flow, the oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Trail(VecDeque<Look>);
 
@@ -49,16 +49,15 @@ impl Trail {
         self.0.push_back(look);
     }
 
-    /// Returns how many packets the port dropped between the first of the samples
-    /// and the last.
+    /// Returns how many packets were dropped between the first and the last stored sample.
     pub fn dropped(&self) -> u64 {
         let first = self.0.front().map_or(0, |look| look.dropped);
         let last = self.0.back().map_or(0, |look| look.dropped);
         last.saturating_sub(first)
     }
 
-    /// Draws the last `width` samples of the goodput, the newest at the right. The highest bar is
-    /// the largest of them; a sample without goodput has none.
+    /// Draws the goodput of the last `width` samples, the newest at the right. The largest goodput gets the highest
+    /// bar, a goodput of 0 no bar.
     pub fn sparkline(&self, width: usize) -> String {
         let last = self.0.iter().skip(self.0.len().saturating_sub(width));
         let largest = last.clone().map(|look| look.bits_per_s).max().unwrap_or(0);
@@ -71,8 +70,8 @@ impl Trail {
         format!("{bars:>width$}")
     }
 
-    /// Returns what limited the flows: of the samples of flows that had data to acknowledge, the
-    /// percentage of each limit, the largest first.
+    /// Returns what limited the flows in the stored samples: the percentage of each limit over all samples of active
+    /// flows, the largest first.
     pub fn held(&self) -> Vec<(Limit, u32)> {
         let mut sums: Limits = Limits::default();
         for look in &self.0 {
@@ -93,7 +92,7 @@ impl Trail {
     }
 }
 
-/// The past of all ports, tenants and flows that the last sample had.
+/// The last samples of all ports, tenants and flows in the newest sample.
 #[derive(Debug, Default)]
 pub struct Past {
     ports: BTreeMap<String, Trail>,
@@ -101,18 +100,18 @@ pub struct Past {
     flows: BTreeMap<String, Trail>,
 }
 
-/// Returns whether a flow had data in flight or acknowledged. One without is held back by nothing.
+/// Returns whether a flow had data in flight or goodput. Nothing limits a flow that has neither.
 fn is_active(flow: &FlowRow) -> bool {
     flow.flight_bytes > 0 || flow.sent_bits_per_s.unwrap_or(0) > 0
 }
 
-/// Returns the name of a port; the interface's number while it has none.
+/// Returns the name of a port; the interface's index if the interface is gone.
 pub fn port_name(port: &PortRow) -> String {
     let index = || port.ifindex.to_string();
     port.name.clone().unwrap_or_else(index)
 }
 
-/// Returns the tenant of a port, as the agent knows it.
+/// Returns the tenant that the agent names for a port; "no tenant" if it names none.
 pub fn tenant(agent: Option<&AgentState>, ifindex: u32) -> String {
     let mut ports = agent.iter().flat_map(|agent| &agent.ports);
     let port = ports.find(|port| port.ifindex == ifindex);
@@ -121,7 +120,7 @@ pub fn tenant(agent: Option<&AgentState>, ifindex: u32) -> String {
 }
 
 impl Past {
-    /// Adds a sample, and forgets what is not in it any more.
+    /// Adds a sample, and removes ports, tenants and flows that the sample does not contain.
     pub fn add(&mut self, sample: &Sample) {
         let (ports, flows) = (&sample.seen.ports, &sample.seen.flows);
         let agent = sample.agent.as_ref();
@@ -155,7 +154,7 @@ impl Past {
         go_on(&mut self.flows, by_flow);
     }
 
-    /// Returns the past of a port, or of a tenant.
+    /// Returns the last samples of a port, or of a tenant; `None` if there are none.
     pub fn group(&self, name: &str, is_tenant: bool) -> Option<&Trail> {
         let groups = if is_tenant {
             &self.tenants
@@ -165,7 +164,7 @@ impl Past {
         groups.get(name)
     }
 
-    /// Returns the past of a flow, if it has one.
+    /// Returns the last samples of a flow; `None` if none are stored.
     pub fn flow(&self, name: &str) -> Option<&Trail> {
         self.flows.get(name)
     }

@@ -1,4 +1,4 @@
-//! The samples of `uc top`, of this host.
+//! Takes the samples of this host that `uc top` shows.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use crate::seen::clock::Clock;
 use crate::seen::{self, Filter, FlowRow, Limit, Seen};
 use crate::status::report;
 
-/// The state of ports and flows at one moment.
+/// A sample: the state of ports and flows at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Ports, flows and packets.
+    /// Ports, flows and packet counters at the moment of the sample.
     pub seen: Seen,
-    /// The agent's answer, if it gave one.
+    /// The agent's state; `None` if no agent answers.
     pub agent: Option<AgentState>,
 }
 
-/// The source that asks the kernel and the agent of this host.
+/// The source of samples: it asks the kernel and the agent of this host.
 pub struct Host {
     store: Store,
     client: Client,
@@ -33,7 +33,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Returns a source that asks the kernel, and the agent at `socket`.
+    /// Returns a source that asks the kernel, and the agent at `socket` (`None`: this host's agent).
     pub fn new(socket: Option<PathBuf>, conditions: Vec<Filter>, interval: Duration) -> Host {
         Host {
             store: Store::default(),
@@ -45,10 +45,10 @@ impl Host {
         }
     }
 
-    /// Returns the next sample.
+    /// Takes a sample. Its flows have goodputs if this is not the first sample.
     ///
     /// # Errors
-    /// If the kernel or the agent can't be asked.
+    /// The kernel or the agent can't be asked.
     pub fn next(&mut self) -> Result<Sample> {
         let mut seen = Seen::read(&self.store)?;
         let now = Instant::now();
@@ -64,12 +64,12 @@ impl Host {
         })
     }
 
-    /// Returns when the next sample is to be taken.
+    /// Returns the time at which the next sample is due.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// Returns the history of a flow.
+    /// Returns the history of a flow, as `uc explain` prints it, or a line that the flow is gone.
     pub fn story(&self, flow: &FlowRow, agent: Option<&AgentState>) -> Result<String> {
         let gone = || format!("{} is gone", flow.name);
         let Some(programs) = self.store.open()? else {

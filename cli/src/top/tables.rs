@@ -1,5 +1,5 @@
-//! The two tables of `uc top`: ports or tenants, and flows. What does not fit is left out, the least
-//! important first.
+//! The two tables of `uc top`: ports or tenants, and flows. Columns that do not fit into the terminal are omitted, the
+//! least important first.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,21 @@ use super::past::{Trail, port_name, tenant};
 use super::view::View;
 use crate::seen::{FlowRow, Limit, rates};
 
-/// Maximum number of ports or tenants that are shown; the rest are counted.
+/// Maximum number of ports or tenants that are shown; of the others only the number is.
 pub const GROUPS_SHOWN: usize = 8;
 
-/// Width of the terminal from which on more columns are shown.
+/// Minimum width of the terminal, in characters, for the columns of medium importance.
 const MEDIUM: u16 = 60;
-/// Width of the terminal from which on all columns are shown.
+/// Minimum width of the terminal, in characters, for all columns.
 const WIDE: u16 = 120;
 
-/// Returns the style of headings.
+/// Returns the style of the tables' headings.
 pub fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-/// A column: its head, the terminal's width from which on it is shown, and its own width.
+/// A column: its heading, the minimum width of the terminal at which it is shown, its own width, and its text for a
+/// row.
 struct Column<T: ?Sized> {
     head: &'static str,
     from: u16,
@@ -65,7 +66,7 @@ fn rate(rate: Option<u64>) -> String {
     rate.map_or_else(String::new, rates::short)
 }
 
-/// A port or a tenant: the sums over its flows that are shown.
+/// A port or a tenant, with sums over its flows that are shown.
 #[derive(Default)]
 struct Group {
     name: String,
@@ -92,7 +93,7 @@ impl Group {
         self.losses += u64::from(flow.losses);
     }
 
-    /// Returns the limits that held the flows most, at most as many as given.
+    /// Returns the most frequent limits of the group's flows, at most `limits` of them, and its dropped packets.
     fn held(&self, limits: usize) -> String {
         let held = self.trail.held();
         let words = held
@@ -107,8 +108,8 @@ impl Group {
     }
 }
 
-/// Returns the groups in the order of their ports. A port without flows has one while nothing is
-/// filtered, or if its own name, or its tenant's, has the words.
+/// Returns the ports or tenants in the order of ports. Omits one without shown flows if a filter is typed, unless its
+/// name or tenant contains the filter's words.
 fn groups(view: &View) -> Vec<Group> {
     let words = view.words.to_lowercase();
     let mut groups: Vec<Group> = Vec::new();
@@ -145,7 +146,7 @@ fn groups(view: &View) -> Vec<Group> {
     groups
 }
 
-/// Draws the ports, or the tenants.
+/// Draws the table of ports, or of tenants.
 pub fn draw_groups(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let groups = groups(view);
     let kind = if view.is_by_tenant { "tenant" } else { "port" };
@@ -200,10 +201,10 @@ fn segments(bytes: u32, flow: &FlowRow) -> String {
     }
 }
 
-/// A flow that is drawn, with its sparkline.
+/// A row of the table of flows: the flow and its sparkline.
 type Drawn = (FlowRow, String);
 
-/// Width of a flow's sparkline.
+/// Width of a flow's sparkline, in characters.
 const SPARK: u16 = 12;
 
 fn flow_columns() -> Vec<Column<Drawn>> {
@@ -278,7 +279,7 @@ fn flow_columns() -> Vec<Column<Drawn>> {
     ]
 }
 
-/// Draws the flows.
+/// Draws the table of flows.
 pub fn draw_flows(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let units = if area.width >= WIDE {
         "; windows in segments"

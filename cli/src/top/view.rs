@@ -7,7 +7,7 @@ use super::past::{Past, tenant};
 use super::source::Sample;
 use crate::seen::{FlowRow, Order, Seen};
 
-/// The contents of the screen.
+/// What the screen of `uc top` shows, and where the cursor is.
 pub struct View {
     pub(super) seen: Seen,
     pub(super) agent: Option<AgentState>,
@@ -15,13 +15,13 @@ pub struct View {
     pub(super) order: Order,
     /// Indices of the flows that match the typed words, in the order in which they are shown.
     shown: Vec<usize>,
-    /// Index of the chosen flow among those that are shown.
+    /// Index of the chosen flow in `shown`.
     pub(super) chosen: usize,
-    /// The history of the chosen flow, if it is shown.
+    /// The history of the chosen flow; `None` unless the user opened it.
     pub(super) story: Option<String>,
     /// Text that a flow's row must contain to be shown.
     pub(super) words: String,
-    /// Whether keys are words of the filter.
+    /// Whether the user types the filter's text.
     pub(super) is_typing: bool,
     /// Whether the list of keys is shown.
     pub(super) has_help: bool,
@@ -30,11 +30,11 @@ pub struct View {
     ends: bool,
 }
 
-/// Number of flows that a page key skips.
+/// Number of flows by which a page key moves the cursor.
 const PAGE: usize = 10;
 
 impl View {
-    /// Creates a view without any sample.
+    /// Creates a view that has no sample yet.
     pub fn new(order: Order) -> View {
         View {
             seen: Seen::default(),
@@ -52,12 +52,12 @@ impl View {
         }
     }
 
-    /// Returns whether the program must end.
+    /// Returns whether the user asked to end the program.
     pub fn ends(&self) -> bool {
         self.ends
     }
 
-    /// Shows a new sample. The chosen flow stays chosen, wherever it is sorted now.
+    /// Shows a new sample. The chosen flow stays chosen, even if it moves to another row.
     pub fn show(&mut self, sample: Sample) {
         let chosen = self.chosen().map(|flow| flow.name.clone());
         self.past.add(&sample);
@@ -77,7 +77,7 @@ impl View {
         self.chosen = found.unwrap_or(self.chosen.min(last));
     }
 
-    /// Returns whether a flow's line has these words, in lower case.
+    /// Returns whether a flow's row contains `words`, which are lower-case.
     fn has(&self, flow: &FlowRow, words: &str) -> bool {
         let tenant = tenant(self.agent.as_ref(), flow.ifindex);
         let line = format!("{} {} {} {tenant}", flow.name, flow.law, flow.limit.label());
@@ -95,12 +95,12 @@ impl View {
         self.shown.len()
     }
 
-    /// Returns the chosen flow.
+    /// Returns the flow that is chosen; `None` if none is.
     pub fn chosen(&self) -> Option<&FlowRow> {
         self.flows().nth(self.chosen)
     }
 
-    /// Returns the flow whose history is to be shown.
+    /// Returns the flow whose history the user opened; `None` if no history is open.
     pub fn wanted(&self) -> Option<FlowRow> {
         self.story.as_ref().and_then(|_| self.chosen().cloned())
     }
@@ -110,7 +110,7 @@ impl View {
         self.story = Some(story);
     }
 
-    /// Processes a key.
+    /// Handles a key that the user pressed.
     pub fn press(&mut self, key: KeyEvent) {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

@@ -13,7 +13,7 @@ use uc_lab::netns::Namespace;
 
 use super::sandbox::Sandbox;
 
-/// Timeout of anything that an agent does: the machine may be loaded.
+/// Timeout for anything that a test waits for; long, because the machine may be loaded.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A policy in which ports v* belong to tenant acme.
@@ -30,11 +30,11 @@ pub struct Installation {
     log: PathBuf,
 }
 
-/// The table `[agent]` of tests: no metrics, whose address would be the same in all namespaces.
+/// The table `[agent]` of tests. It turns metrics off, because their address would be the same in all namespaces.
 const OWN: &str = "[agent]\nmetrics = \"none\"\n";
 
 impl Installation {
-    /// Creates an installation with this policy; `more` is added to `[agent]`.
+    /// Creates an installation with this policy; `more` is appended to the table `[agent]`.
     pub fn new(namespace: &Namespace, policy: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let installation = Self {
@@ -75,7 +75,7 @@ impl Installation {
         self.sandbox.uc(&self.namespace, arguments)
     }
 
-    /// Returns `uc agent` with the arguments that it needs, then these.
+    /// Returns a command that runs `uc agent` with the arguments that every test needs, then these.
     pub fn agent(&self, arguments: &[&str]) -> Command {
         let config = self.config();
         let mut command = self.uc(&["agent", "--config", config.to_str().unwrap()]);
@@ -122,7 +122,8 @@ impl Installation {
         self.wait_within(PATIENCE, what, holds)
     }
 
-    /// Waits until the agent's state meets a condition, at most so long.
+    /// Waits until the agent's state meets the condition `holds`, at most for the time `patience`; panics with `what`
+    /// otherwise.
     pub fn wait_within(
         &self,
         patience: Duration,
@@ -187,7 +188,7 @@ impl Agent {
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// Waits until the agent ends by itself.
+    /// Waits until the agent ends by itself; returns its exit status, `None` after a signal.
     pub fn status(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }

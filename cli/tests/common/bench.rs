@@ -46,7 +46,7 @@ pub fn build_towards_host(experiment: &Experiment, host: usize) -> (Plan, Wiring
     (plan, wiring, Wire::start(setup).unwrap())
 }
 
-/// Programs on the ports of guests that have a law; nothing is pinned.
+/// Port programs on the ports of guests that have a law; none of them is pinned.
 pub struct Translation {
     /// The programs and their maps.
     pub programs: Programs,
@@ -55,7 +55,7 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// Attaches to every port whose guest has a law.
+    /// Attaches port programs to every port whose guest has a law.
     pub fn attach(plan: &Plan, hosts: &Namespace, flows_max: u32) -> Self {
         Self::attach_with(plan, hosts, flows_max, |policy| policy)
     }
@@ -161,8 +161,7 @@ pub fn complete_checksums(namespace: &Namespace, interface: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Returns how many times as long as with other kernels everything may take on this machine, which
-/// is a guest if its kernel has KASAN.
+/// Returns the factor by which timeouts are longer on this machine: more than 1 in a guest whose kernel has KASAN.
 pub fn patience() -> u32 {
     uc_lab::vm::series::slowdown(&release())
 }
@@ -173,8 +172,8 @@ pub fn release() -> String {
     text.trim().to_owned()
 }
 
-/// Waits until `holds`; panics with `what` after a minute, which only a hang takes on a busy
-/// machine.
+/// Waits until `holds` returns true. Panics with `what` after a minute; even a busy machine needs less unless something
+/// hangs.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let (start, bound) = (Instant::now(), Duration::from_secs(60) * patience());
     while !holds() {

@@ -16,7 +16,8 @@ use super::{STACKS, experiment, guest};
 pub const TOOLS: [&str; 3] = ["unshare", "nsenter", "mount"];
 /// Name of the first guest's port.
 pub const PORT: &str = "port0";
-/// A queue that drops late and marks nothing: two flows share it without starving each other.
+/// A slow queue that drops only when it is full and never marks, so that two flows share it without starving each
+/// other.
 pub const SHARED: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
      queue = { kind = \"droptail\", limit = \"100kB\" }";
 
@@ -78,7 +79,7 @@ pub fn packets(flows: &Value, reason: &str) -> u64 {
         .unwrap()
 }
 
-/// Returns the ends of each flow in the output of `uc flows --json`, with its window in bytes. Each must be
+/// Returns the names and windows (bytes) of the flows in the output of `uc flows --json`. Panics unless each flow is
 /// translated.
 pub fn windows(flows: &Value) -> Vec<(String, f64)> {
     let row = |flow: &Value| {

@@ -62,8 +62,8 @@ impl Capture {
         }
     }
 
-    /// Ends captures of one path at one moment, when it is quiet; the files contain every frame
-    /// that crossed their interfaces.
+    /// Ends captures of the same path, all at a moment without traffic; their files contain every frame that crossed
+    /// their interfaces.
     pub fn finish<const N: usize>(captures: [Self; N]) -> [PathBuf; N] {
         // Waits for the last segments of a connection, and for what tcpdump has not read yet.
         std::thread::sleep(Duration::from_secs(1));
@@ -82,8 +82,8 @@ impl Capture {
 }
 
 impl Capture {
-    /// Waits for tcpdump to exit, two minutes at most: a busy disk may hold it up. Repeats the
-    /// signal, since tcpdump loses one that comes just before it begins to wait.
+    /// Waits for tcpdump to exit, for two minutes at most, because a busy disk may delay it. Repeats the signal,
+    /// because tcpdump loses a signal that arrives just before it begins to wait.
     fn end(&mut self) {
         for _ in 0..240 {
             if self.child.try_wait().unwrap().is_some() {

@@ -1,10 +1,10 @@
-//! Processes without rights, as /proc shows them.
+//! Processes without capabilities, as /proc shows them.
 
 use std::fs;
 
 use super::bench::wait_until;
 
-/// User that a process without rights is, if it can change its user.
+/// User ID of a process without capabilities that was able to change its user.
 pub const NOBODY: u32 = 65_534;
 
 /// Returns the values of these lines of `/proc/PID/status`; `None`: there is no such process.
@@ -32,8 +32,8 @@ fn children(parent: u32, words: &[&str]) -> Vec<u32> {
     pids.filter(is_one).collect()
 }
 
-/// Waits for the child process with these words in its command line that has given up its rights,
-/// and its user for this one. Returns its number.
+/// Waits for the child process with these words in its command line to give up its capabilities and to run as this
+/// user. Returns its process ID.
 pub fn confined_child(parent: u32, words: &[&str], user: u32) -> u32 {
     // A parent that is under a filter itself leaves it to its children.
     let inherited = status(parent, ["Seccomp_filters"]);
@@ -69,7 +69,7 @@ pub fn confined_child(parent: u32, words: &[&str], user: u32) -> u32 {
     pid
 }
 
-/// Returns the open descriptors of a process, and what they are.
+/// Returns the open descriptors of a process, each with what /proc says it refers to.
 fn descriptors(pid: u32) -> Vec<(u32, String)> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let open = entries.filter_map(|entry| {

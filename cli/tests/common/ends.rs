@@ -1,4 +1,4 @@
-//! The two ends of a connection between namespaces: what one sends, the other must get, and no more.
+//! The two ends of a connection between namespaces. Each end must receive exactly what the other sends.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use uc_lab::netns::Namespace;
 use uc_lab::pattern::{CHUNK_BYTES, Pattern};
 
-/// Time within which a read or write must go on.
+/// Maximum time for which a read or write may make no progress.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Listens in a namespace. To accept fails if nobody connects in time.
+/// Listens in a namespace. Accepting fails if nobody connects within [`PATIENCE`].
 pub fn listen(namespace: &Namespace, at: SocketAddr) -> TcpListener {
     let listener = namespace.enter(|| TcpListener::bind(at).unwrap()).unwrap();
     let patience = TimeVal::seconds(PATIENCE.as_secs() as i64);
@@ -77,7 +77,7 @@ pub fn receive(mut stream: &TcpStream) -> u64 {
     }
 }
 
-/// Closes an end of a connection; when no other descriptor refers to it, it is reset.
+/// Closes an end of a connection. If no other descriptor refers to it, the connection is reset.
 pub fn reset(end: TcpStream) {
     let now = libc::linger {
         l_onoff: 1,

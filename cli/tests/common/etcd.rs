@@ -10,7 +10,7 @@ use super::bench::wait_until;
 
 /// Usual address of the server, in its namespace.
 pub const ENDPOINT: &str = "http://127.0.0.1:2379";
-/// Address on which only the test finds the server.
+/// Address of a server that no agent's policy names, in its namespace.
 const ASIDE: &str = "http://127.0.0.1:2377";
 /// Address of a server that was started with certificates, in its namespace.
 pub const ENDPOINT_TLS: &str = "https://127.0.0.1:2378";
@@ -102,12 +102,12 @@ impl Etcd {
         self.put_at(KEY, value)
     }
 
-    /// Writes what a canary says of policies.
+    /// Writes a canary's verdicts on policies, as the canary itself would.
     pub fn put_verdicts(&self, host: &str, verdicts: &str) {
         self.put_at(&format!("{KEY}/canary/{host}"), verdicts);
     }
 
-    /// Returns whether a canary has said anything.
+    /// Returns whether a canary has stored verdicts.
     pub fn has_verdicts(&self, host: &str) -> bool {
         let key = base64(&format!("{KEY}/canary/{host}"));
         let answer = self.ask("range", &format!("{{\"key\":\"{key}\"}}"));

@@ -1,4 +1,4 @@
-//! `uc hold` at a guest's port, and what its guest gets.
+//! `uc hold` at a guest's port, and the packets that the guest receives.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,8 +21,8 @@ use super::process::Process;
 use super::routed::Routed;
 use super::sandbox::Sandbox;
 
-/// A running `uc hold port0`. Dropping it kills it. Only one runs at a time, so that the kernel has no programs
-/// of another.
+/// A running `uc hold port0`; dropping it kills the process. Only one runs at a time, so that the kernel has no
+/// programs of another.
 pub struct Held(Process, MutexGuard<'static, ()>);
 
 static ALONE: Mutex<()> = Mutex::new(());

@@ -73,8 +73,9 @@ impl Hosts {
         open(&self.neighbour, &self.listener)
     }
 
-    /// Kills the process of a command that the agent runs for all ports. Bytes of these ends pass before and after, and
-    /// the agent, which says why it ended, starts it again once. Returns the state then. `of`: the command's.
+    /// Kills the process of a command that the agent runs for all ports. Checks that bytes of `ends` pass before and
+    /// after, and that the agent reports why the process ended and starts it again, once. Returns the agent's state
+    /// after that. `of` selects the command's state and its process ID.
     pub fn kill_process<D>(
         &self,
         ends: &(TcpStream, TcpStream),
@@ -95,14 +96,14 @@ impl Hosts {
         state
     }
 
-    /// Returns what `uc explain` says of the connection of this end at this port.
+    /// Returns the output of `uc explain` for the connection of this end at this port.
     pub fn explain(&self, port: &str, end: &TcpStream) -> String {
         let address = end.local_addr().unwrap().to_string();
         success(self.here.uc(&["explain", port, &address]))
     }
 }
 
-/// A policy with law `ecn` in which these keys are those of port0's tenant, and those of port1's.
+/// Returns a policy with law `ecn`: `red` are the keys of port0's tenant, `blue` those of port1's tenant.
 pub fn policy(red: &str, blue: &str) -> String {
     format!(
         "[defaults]\nlaw = \"ecn\"\n\n\

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use uc_net::random::Stream;
 
-/// Kills that a test makes one after the other, `UC_KILLS` or as many as usual. The moment of each depends on
-/// its seed alone: `UC_SEED`, 1 unless given, is the first kill's, and each next kill has the next seed.
+/// Kills that a test makes one after the other; `UC_KILLS` is their number. The moment of a kill depends only on its
+/// seed. The first kill has the seed `UC_SEED` (1 unless given), each further kill the next number.
 pub struct Kills {
     first: u64,
     end: u64,
-    /// Seed of the last kill, and its moment.
+    /// Seed and moment of the last kill; `None` before the first.
     last: Option<(u64, Duration)>,
 }
 
@@ -23,7 +23,7 @@ pub struct Kill {
 }
 
 impl Kills {
-    /// Plans the kills of the running test. `usual`: how many without `UC_KILLS`.
+    /// Plans the kills of the running test: `UC_KILLS`, or `usual` if that is not set.
     pub fn of(usual: u64) -> Self {
         let (first, kills) = (seed(), number("UC_KILLS", usual));
         println!("UC_SEED={first} UC_KILLS={kills}");

@@ -4,7 +4,8 @@ use std::fs;
 
 pub use super::pages::root as repository;
 
-/// Returns the page's blocks in order: language, the file that the sentence before names, text.
+/// Returns the page's code blocks in order: the language, the file that the sentence before the block names (`None`: no
+/// file), and the text.
 pub fn blocks() -> Vec<(String, Option<String>, String)> {
     let page = fs::read_to_string(repository().join("docs/write-a-law.md")).expect("the page");
     let mut blocks = Vec::new();
@@ -21,7 +22,7 @@ pub fn blocks() -> Vec<(String, Option<String>, String)> {
     blocks
 }
 
-/// Writes a law's sources into a folder named `abe` and returns the folder around it.
+/// Writes a law's sources into a folder named `abe`, each changed by `change`, and returns the folder around it.
 pub fn written(change: impl Fn(String) -> String) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     for (_, file, text) in blocks() {

@@ -1,4 +1,4 @@
-//! Connections of a guest whose only window is lost, and how it repaired them.
+//! Connections of a guest that lose their only window, and how the guest recovers.
 
 use std::net::TcpListener;
 use std::thread;
@@ -10,10 +10,11 @@ use super::ends::{open, receive, send};
 use super::routed::{Routed, ip};
 use super::uc::success;
 
-/// Connections whose only window is lost; segments of each, which leave at once.
+/// Number of connections that each lose their only window; `SEGMENTS`: number of segments of such a window, which leave
+/// at once.
 pub const CONNECTIONS: u64 = 10;
 pub const SEGMENTS: u64 = 8;
-/// Size of a full packet.
+/// Size of a full packet, in bytes.
 pub const PACKET_BYTES: u64 = 1500;
 
 /// Has the guest's segments leave one by one, so that the host can drop single ones.
@@ -45,7 +46,7 @@ pub fn lose_full_packets(net: &Routed) {
     success(nft);
 }
 
-/// Makes the host drop nothing any more.
+/// Makes the host drop no packet any more.
 pub fn lose_nothing(net: &Routed) {
     let mut nft = net.host.command("nft");
     nft.arg("delete table inet loss");

@@ -1,5 +1,5 @@
-//! Connections of a guest and a server, of whose messages to the guest the network marks the longer ones.
-//! The server counts the marks that were not echoed. Both ends compare each byte that they read.
+//! Connections between a guest and a server. The network marks the longer of the server's messages to the guest, and
+//! the server counts the marks that were not echoed. Both ends compare each byte that they read.
 
 use std::io::{Read, Write};
 use std::iter::Sum;
@@ -17,16 +17,17 @@ use super::live_with;
 use super::routed::Routed;
 use super::truth::info;
 
-/// Port on which the guest accepts connections, and the server's.
+/// TCP port on which the guest accepts connections; `SERVER_PORT`: that of the server.
 pub const GUEST_PORT: u16 = 81;
 pub const SERVER_PORT: u16 = 80;
-/// Length of a message of the server, and of one that the network marks: every fifth.
+/// Length in bytes of a usual message of the server; `MARKED_MESSAGE`: of one that the network marks, which is every
+/// `MARKED_EACH`th.
 const MESSAGE: usize = 500;
 const MARKED_MESSAGE: usize = 700;
 const MARKED_EACH: u32 = 5;
 /// Content of what the ends send: each message is its beginning, and all answers of an end are one stream of it.
 static PATTERN: LazyLock<Pattern> = LazyLock::new(Pattern::default);
-/// What nft matches of the longer messages, to mark them.
+/// Condition of nft that matches the longer messages, so that they can be marked.
 pub const LONGER: &str = "ip saddr 10.2.0.2 ip ecn ect0 meta length > 700";
 
 /// Returns a host between a guest without ECN and a server with it; `None` if this machine can't run live
@@ -67,7 +68,7 @@ impl Sum for Counts {
     }
 }
 
-/// What the test and the ends of its connections tell each other.
+/// State that the test and the ends of its connections share.
 #[derive(Default)]
 struct Told {
     rest: AtomicBool,
@@ -90,7 +91,7 @@ impl Told {
     }
 }
 
-/// How the connections talk.
+/// How the ends of the connections exchange messages.
 #[derive(Clone, Copy)]
 pub struct Manner {
     /// Connections that the guest opens, and as many that the server opens.
@@ -101,7 +102,7 @@ pub struct Manner {
     pub pause: Duration,
 }
 
-/// Connections while they last.
+/// Connections on which the ends exchange messages, until it is ended.
 pub struct Talk {
     manner: Manner,
     told: Arc<Told>,
@@ -161,7 +162,8 @@ impl Talk {
         thread::sleep(Duration::from_millis(100));
     }
 
-    /// From now on messages are counted apart, too, those before no more; connections that rest go on.
+    /// Starts a turn: from now on messages are also counted separately ([`Counts::marked_after`]). Connections that
+    /// rest continue.
     pub fn turn(&self) {
         self.told.answered.store(0, Ordering::Relaxed);
         self.told.turns.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! A guest behind a host that routes for it, and a server: each path between host and server is a veth,
-//! or a link of `uc-net` between two taps.
+//! A guest behind a host that routes for it, and a server. Each path between host and server is a veth, or a link of
+//! `uc-net` between two taps.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ use uc_net::{BitsPerSec, Fault, FaultRule, Link, LinkSpec, Nanos};
 use super::process::Process;
 use super::uc::success;
 
-/// Longest sleep of a link that is empty.
+/// Maximum time for which the thread of an empty link sleeps.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Three namespaces in a row, and the links between them.

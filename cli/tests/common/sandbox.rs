@@ -52,7 +52,7 @@ impl Sandbox {
         Self { holder }
     }
 
-    /// Returns a command inside, in the given network namespace.
+    /// Returns a command that runs a program in the sandbox, in the given network namespace.
     pub fn command(&self, namespace: &Namespace, program: &str) -> Command {
         let mut command = namespace.command("nsenter");
         self.enter(&mut command).arg(program);
@@ -85,7 +85,7 @@ impl Sandbox {
         command
     }
 
-    /// Returns the words before a command that run it inside, in the given network namespace.
+    /// Returns the words that must precede a command so that it runs in the sandbox, in the given network namespace.
     pub fn entrance(&self, namespace: &Namespace) -> String {
         let (net, holder) = (namespace.path(), self.holder.id());
         format!(
@@ -112,7 +112,7 @@ impl Sandbox {
             .collect()
     }
 
-    /// Removes the pin of that name, in /sys/fs/bpf/undercurrent or in a version's folder there.
+    /// Removes the pin with this name, in /sys/fs/bpf/undercurrent or in a version's folder there.
     pub fn unpin(&self, name: &str) {
         let top = format!("/proc/{}/root/sys/fs/bpf/undercurrent", self.holder.id());
         let top = std::path::Path::new(&top);
@@ -138,8 +138,7 @@ impl Sandbox {
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
 
-    /// Returns `true` if /sys/fs/bpf has no pins of ours. Some kernels have files of their own
-    /// there.
+    /// Returns `true` if /sys/fs/bpf has no pins of Undercurrent. Some kernels have files of their own there.
     pub fn is_clean(&self) -> bool {
         let folder = format!("/proc/{}/root/sys/fs/bpf", self.holder.id());
         let mut entries = std::fs::read_dir(folder).unwrap();

@@ -117,9 +117,8 @@ impl Transfer {
         TcpInfo::read(self.socket.as_fd()).unwrap()
     }
 
-    /// Ends the transfer in order: everything that was written arrives. Panics unless it does,
-    /// intact and without a pause of a second beyond the longest time for which this machine held
-    /// threads up. Returns the bytes.
+    /// Ends the transfer in order: everything that was written arrives. Panics unless it arrives intact and without a
+    /// pause that is a second longer than the longest time for which this machine delayed threads. Returns the bytes.
     pub fn finish(self) -> u64 {
         let (source, destination) = (self.source, self.destination);
         let machine = Arc::clone(&self.machine);

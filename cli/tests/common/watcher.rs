@@ -15,7 +15,7 @@ use super::bench::wait_until;
 /// Prefixes of every lab's guests.
 pub const PEERS: [&str; 4] = ["--peer", "10.77.0.0/24", "--peer", "fd77::/64"];
 
-/// A keeper and its holder, in the hosts' namespace.
+/// The two processes of `uc watch`, keeper and holder, in the hosts' namespace.
 pub struct Watcher {
     keeper: Child,
     stdout: BufReader<ChildStdout>,
@@ -158,7 +158,7 @@ impl Watcher {
     }
 }
 
-/// Returns whether the process exists and runs; a zombie doesn't.
+/// Returns whether the process exists and runs; a zombie does not run.
 fn is_running(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))

@@ -1,5 +1,5 @@
-//! Tests that run inside a guest with an older kernel: this test program itself, by the name of a
-//! test that is ignored everywhere else.
+//! Tests that run inside a VM with an older kernel. The VM runs this test program itself, with the name of a test that
+//! is ignored everywhere else.
 
 pub mod guests;
 pub mod ports;
@@ -54,7 +54,7 @@ pub fn kernel() -> (u32, u32) {
     (next(), next())
 }
 
-/// Links `uc` to the path where the tests' helpers look for it.
+/// Links `uc` to the path at which the tests' helpers look for it.
 pub fn at_home() {
     let home = PathBuf::from(UC);
     std::fs::create_dir_all(home.parent().unwrap()).unwrap();

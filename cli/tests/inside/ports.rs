@@ -19,8 +19,8 @@ use crate::common::uc::{outcome, success};
 /// A port whose qdisc another program has created.
 const FOREIGN: &str = "port3";
 const EARLIER_BYTES_PER_S: u32 = 100_000;
-/// How many instructions of a program the verifier may follow: a quarter of its limit of a million, because
-/// kernels not tried here may follow twice as many or more.
+/// Maximum number of instructions of a program that the verifier may follow: a quarter of its limit of a million,
+/// because kernels that are not tested here may follow twice as many or more.
 const VERIFIED_MAX: u32 = 250_000;
 const PINS: &str = "/sys/fs/bpf/undercurrent";
 const POLICY_FILE: &str = "/etc/undercurrent/undercurrent.toml";
@@ -35,7 +35,7 @@ const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"port0\", \"port1\"
      [[rule]]\ntenant = \"corp\"\nlaw = \"coupled\"\n";
 /// A transfer without progress or marks for this long has failed; a multiple on a slow kernel.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long after the end of their last flow the programs of ports that drain may stay; a multiple on a slow
+/// Time after the end of their last flow within which programs of draining ports must be gone; a multiple on a slow
 /// kernel.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// Law of each tenant's flows under the policy.
@@ -257,8 +257,8 @@ pub fn replace(running: &mut Running<'_>) {
     running.assert_laws(&["dctcp"]);
 }
 
-/// Kills an agent after it has pinned the new programs and before it has removed the old ones,
-/// which is when ports get theirs.
+/// Kills an agent between two steps of a replacement of programs: it has pinned the new programs, and not yet removed
+/// the old ones. In between ports get the new programs.
 fn killed_while_it_swaps() {
     let mut killed = agent(&["--swap"]).stderr(Stdio::null()).spawn().unwrap();
     while versions().len() < 2 && killed.try_wait().unwrap().is_none() {

@@ -13,7 +13,7 @@ pub const PORT: &str = "port0";
 const OTHER: &str = "other0";
 /// Number of flows of each guest.
 pub const FLOWS: u16 = 100;
-/// Each flow sends a segment about every 29 ms.
+/// Rate of each flow in bytes per second: a segment about every 29 ms.
 pub const PACE_BYTES_PER_S: u32 = 50_000;
 
 /// A guest behind a port with programs, another behind a port without, and a server, on one bridge.

@@ -19,7 +19,7 @@ pub struct Pauses {
     longest_bytes: u64,
     /// Number of pauses of at least `STALL_BYTES`.
     pub stalls: u32,
-    /// By the clock, for people.
+    /// The longest pause by the clock, for people only.
     longest: Duration,
 }
 

@@ -120,7 +120,7 @@ impl<'a> Shadows<'a> {
         }
     }
 
-    /// Asks no shadow to continue the events of the former one from now on.
+    /// From now on does not require that a shadow's events continue the earlier ones.
     pub fn forget_events(&mut self) {
         self.tells_events = false;
     }

@@ -1,5 +1,5 @@
-//! The ports at which a command works, each by itself: if it can't work at one, it does at the others, and tries
-//! again.
+//! A command that works at each port independently: if it fails at one port, it works at the others and retries that
+//! one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,20 +11,21 @@ use uc_service::{PortTask, Ports, Status};
 use crate::command::Running;
 use crate::desired::Wanted;
 
-/// A task at a port, as the policy wants it.
+/// A command's task at one port, as the policy wants it.
 pub trait AtPort: PortTask {
-    /// What a port lacks at which the process can't do it, for the log.
+    /// For the log: what a port lacks while the command's process can't work there.
     const LACK: &'static str;
 
-    /// Returns the task at the port with this index; `None`: the policy wants nothing there.
+    /// Returns the task at the port with this interface index; `None`: the policy wants nothing of this command there.
     fn of(ifindex: u32, port: &Wanted) -> Option<Self>;
 }
 
-/// The process, and the ports at which it works. If it ends, the ports' programs go on, and it is started again.
+/// A command's process, and the ports at which it works. If the process ends, the ports' programs stay attached, and
+/// the process is started again.
 #[derive(Debug)]
 pub struct PortCommand<P: AtPort> {
     enabled: bool,
-    /// Why this host can't do it at any port.
+    /// Why the command can't work at any port of this host; `None`: it can.
     unable: Option<&'static str>,
     running: Running<Ports<P>>,
     /// Ports at which the process can't work, each with the reason.
@@ -32,12 +33,12 @@ pub struct PortCommand<P: AtPort> {
 }
 
 impl<P: AtPort> PortCommand<P> {
-    /// Creates the command of a host, whose process has not started.
+    /// Creates the state of a command on a host; its process has not started.
     pub fn new() -> Self {
         Self::with(Vec::new())
     }
 
-    /// Creates the command of a host, whose process gets these arguments, too.
+    /// Creates the state of a command whose process gets these additional arguments; the process has not started.
     pub fn with(arguments: Vec<OsString>) -> Self {
         Self {
             enabled: true,
@@ -47,7 +48,7 @@ impl<P: AtPort> PortCommand<P> {
         }
     }
 
-    /// Creates the command of a host that can do it at no port.
+    /// Creates the state of a command that can work at no port of this host, for the reason `why`.
     pub fn unable(why: &'static str) -> Self {
         Self {
             unable: Some(why),
@@ -55,7 +56,7 @@ impl<P: AtPort> PortCommand<P> {
         }
     }
 
-    /// Disables the process: an agent that does not stay cannot supervise it.
+    /// Prevents the process from starting: an agent that ends after one pass cannot supervise it.
     pub fn disable(&mut self) {
         self.enabled = false;
     }
@@ -65,7 +66,8 @@ impl<P: AtPort> PortCommand<P> {
         self.running.interval()
     }
 
-    /// Sets the ports at which the process works from now on.
+    /// Sets the ports at which the process works from now on: those of `desired` that no operator has detached and for
+    /// which the policy wants the command.
     pub fn want(&mut self, desired: &BTreeMap<u32, Wanted>) {
         if self.enabled {
             let wanted = desired.iter().filter(|(_, port)| !port.withdrawn);
@@ -101,12 +103,13 @@ impl<P: AtPort> PortCommand<P> {
         }
     }
 
-    /// Ends the process.
+    /// Ends the process that works at the ports.
     pub fn end(&mut self) {
         self.running.end();
     }
 
-    /// Returns the state; `None` if the process works at no port and is to work at none.
+    /// Returns the state of the process and its ports; `None` if the process does not run and the policy wants the
+    /// command at no port.
     pub fn state(&self) -> Option<CommandState<Status<Ports<P>, P::Done>>> {
         let ports = self.running.told().ports.iter();
         let ports = ports.map(|port| port.name().to_owned());

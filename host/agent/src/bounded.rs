@@ -15,14 +15,14 @@ use tokio::time::Sleep;
 
 /// Maximum number of connections at once; further ones wait.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
-/// Maximum duration of a connection. A scraper sends its request at once, and uses a new connection
-/// for the next.
+/// Maximum duration of a connection. It is enough for a scraper, which sends its request at once, and uses a new
+/// connection for the next request.
 const LASTS_MOST: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, for instance for lack of descriptors, which may end.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A connection, its permit, and its deadline. A peer that sends or reads one byte now and then has
-/// no more time than others.
+/// A connection, its permit, and its deadline. The deadline holds even for a peer that sends or reads a byte now and
+/// then.
 #[derive(Debug)]
 pub struct Limited<S> {
     stream: S,
@@ -41,7 +41,7 @@ impl<S> Limited<S> {
 }
 
 impl<S: Unpin> Limited<S> {
-    /// Returns the stream until its deadline.
+    /// Returns the wrapped stream, or an error if its deadline has passed.
     fn stream(self: Pin<&mut Self>, context: &mut Context<'_>) -> io::Result<Pin<&mut S>> {
         let limited = self.get_mut();
         match limited.end.as_mut().poll(context) {
@@ -91,7 +91,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Limited<S> {
     }
 }
 
-/// Permits for connections; each connection takes one.
+/// Permits for connections; each open connection holds one.
 #[derive(Clone, Debug)]
 pub(crate) struct Places(Arc<Semaphore>);
 
@@ -109,13 +109,13 @@ impl Places {
     }
 }
 
-/// Logs that a connection could not be accepted, and pauses.
+/// Logs the error of a failed accept, and pauses before the next.
 pub(crate) async fn wait_after(error: &io::Error) {
     tracing::warn!(%error, "could not accept");
     tokio::time::sleep(AGAIN).await;
 }
 
-/// A TCP listener with these limits.
+/// A TCP listener that limits the number of its connections and the duration of each.
 #[derive(Debug)]
 pub struct Bounded {
     listener: TcpListener,
@@ -124,7 +124,7 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// Limits a socket that listens already.
+    /// Wraps a listening socket, so that its connections are limited.
     pub fn new(listener: TcpListener) -> Bounded {
         Bounded {
             listener,

@@ -1,7 +1,7 @@
-//! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack`, `uc hold` or
-//! `uc watch`. The agent runs one process of each. The process reads its task from standard input, and a new task at each
-//! change, so a change does not restart it. It answers on the socket of its place in the network namespace
-//! (`uc-service`).
+//! A command that does a part of the agent's work for all ports together: `uc split`, `uc dupack`, `uc hold` or `uc
+//! watch`. The agent runs one process of each command. The process reads its task from standard input, and a new task
+//! at each change, so a change does not restart it. It answers on the command's socket, of which a network namespace
+//! has one for each command (`uc-service`).
 //!
 //! The agent ends the process when it has nothing left to do. If the process ends by itself, the agent
 //! starts it again after a pause. If it does not answer for half a minute, the agent kills it.
@@ -19,11 +19,11 @@ use crate::process::Process;
 
 /// Interval at which a process is asked for its status.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Interval at which a process is asked whether it does its new task yet.
+/// Interval at which a process that has got a new task is asked whether it does that task already.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 /// Time after a new task during which [`LOOK_SOON`] applies.
 const SOON: Duration = Duration::from_secs(5);
-/// Silence after which a process is killed.
+/// Time without an answer after which a process is killed.
 const SILENT_MOST: Duration = Duration::from_secs(30);
 
 /// Argument with which a command reads its task, and each new one, from standard input.
@@ -33,29 +33,29 @@ const BY_TASKS: &str = "--settings-on-stdin";
 #[derive(Debug)]
 pub struct Running<T: Task> {
     process: Process,
-    /// Further arguments of the process.
+    /// Arguments of the process after the command's name.
     arguments: Vec<OsString>,
     stdin: Option<ChildStdin>,
     /// The newest task: the process has it, or gets it when it starts.
     told: T,
     told_at: Instant,
-    /// The last answer of the process, and the time since which an answer is awaited.
+    /// The last answer of the process; `None`: no answer to the last question.
     said: Option<Said<T>>,
     heard: Instant,
-    /// Error, if another process has the place.
+    /// The error if a process that this agent did not start does the same command in this network namespace.
     taken: Option<String>,
 }
 
-/// The answer of a process.
+/// The status with which a command's process answers a task.
 type Said<T> = Status<T, <T as Task>::Done>;
 
 impl<T: Task> Running<T> {
-    /// Creates the process of a command, which has not started.
+    /// Creates the state of a command's process, which has not started.
     pub fn new() -> Self {
         Self::with(Vec::new())
     }
 
-    /// Creates the process of a command, which has not started, and gets these arguments, too.
+    /// Creates the state of a command's process, which has not started and will get these additional arguments.
     pub fn with(arguments: Vec<OsString>) -> Self {
         Self {
             process: Process::new(T::COMMAND),
@@ -87,7 +87,7 @@ impl<T: Task> Running<T> {
         }
     }
 
-    /// Gives the process a task.
+    /// Sets the process's task, and writes it to the process if that runs.
     pub fn tell(&mut self, task: T) {
         if task == self.told {
             return;
@@ -99,8 +99,7 @@ impl<T: Task> Running<T> {
         }
     }
 
-    /// Writes the task to the process. If the process cannot read it, it ends, and the agent starts it
-    /// again.
+    /// Writes the newest task to the process. A process that can't read the task ends, and the agent starts it again.
     fn write(&mut self) {
         let (Some(stdin), Ok(mut line)) = (&mut self.stdin, serde_json::to_string(&self.told))
         else {
@@ -158,7 +157,7 @@ impl<T: Task> Running<T> {
         }
     }
 
-    /// Ends the process.
+    /// Ends the process, and waits until it has ended.
     pub fn end(&mut self) {
         if self.process.pid().is_some() {
             tracing::info!(command = T::COMMAND, "a command is ended");
@@ -167,14 +166,14 @@ impl<T: Task> Running<T> {
         (self.stdin, self.said) = (None, None);
     }
 
-    /// Returns the last answer of the process, if the process does its newest task.
+    /// Returns the last answer of the process; `None` if it does not do its newest task yet, or has not answered.
     pub fn in_force(&self) -> Option<&Said<T>> {
         let said = self.said.as_ref();
         said.filter(|said| said.setup == self.told)
     }
 
-    /// Returns the state, with the ports of the task and those that this host refuses, each with the reason;
-    /// `None` if there is nothing to do and nothing is done.
+    /// Returns the state of the process, with the ports of its task and the reason for each refused port;
+    /// `None` if the process has no task and does not run.
     pub fn state(
         &self,
         ports: Vec<String>,

@@ -10,18 +10,18 @@ use crate::guests::Guests;
 use crate::links::Link;
 use crate::withdrawn::Withdrawn;
 
-/// A port that the policy names.
+/// A port of this host that the policy names, with what the policy wants there.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Name of the interface.
+    /// Name of the port's interface.
     pub name: String,
-    /// The name that the policy's pattern matched.
+    /// The name, of the interface or its guest, that the policy's pattern matched.
     pub matched: String,
-    /// Name of the tenant that owns it, if any.
+    /// Name of the tenant that owns the port; `None`: the policy has the port without a tenant.
     pub tenant: Option<String>,
     /// Number of the policy's rules that apply to the port.
     pub rules: usize,
-    /// Plan for the port's programs.
+    /// Compiled rules that the port's programs shall have.
     pub plan: PortPlan,
     /// Settings of watched flow starts; `None`: not watched.
     pub start: Option<uc_watch::Settings>,
@@ -29,15 +29,15 @@ pub struct Wanted {
     pub split: bool,
     /// Whether other software drops what the port's guest sends from addresses that are not its own.
     pub filtered_addresses: bool,
-    /// When the host sends the port's guest duplicate ACKs; `None`: never.
+    /// Settings for sending the port's guest duplicate ACKs; `None`: none are sent.
     pub dupack: Option<uc_policy::Dupack>,
-    /// Packets of the port's guest that the host holds; `None`: none.
+    /// Settings for holding packets of the port's guest; `None`: none are held.
     pub hold: Option<uc_policy::Hold>,
-    /// Whether an operator has detached it: it stays detached.
+    /// Whether an operator has detached the port: the agent must not attach it.
     pub withdrawn: bool,
 }
 
-/// Returns every interface that the policy names, with its settings, by index.
+/// Returns every interface that the policy names, with its settings, keyed by interface index.
 pub fn desired(
     policy: &Policy,
     links: &[Link],

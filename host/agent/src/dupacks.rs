@@ -1,5 +1,5 @@
-//! Duplicate ACKs of the host: at which ports `uc dupack` sends them. If its process ends, guests wait for their
-//! timers until it runs again.
+//! The ports at which `uc dupack` sends the host's duplicate ACKs. If its process ends, guests get no duplicate ACKs,
+//! and wait for their retransmission timers, until it runs again.
 
 use std::time::Duration;
 

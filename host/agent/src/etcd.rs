@@ -1,5 +1,6 @@
-//! The fleet's policy in etcd: what a follower of its key hears. With the cargo feature `etcd`, which
-//! is on by default, `client` follows; a build without it says that it can't.
+//! The fleet's policy in etcd, and the events that a follower of its key reports. With the cargo feature `etcd`
+//! (default) `client` follows the key; without the feature `client` is replaced by `absent`, which only reports an
+//! error.
 
 #[cfg_attr(not(feature = "etcd"), path = "etcd/absent.rs")]
 mod client;
@@ -8,28 +9,28 @@ use uc_policy::Etcd;
 
 pub use client::{Connection, follow, read};
 
-/// An event for a follower.
+/// An event that the follower of the policy's key in etcd reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "etcd"),
     allow(dead_code, reason = "only a follower hears anything but losses")
 )]
 pub enum Heard {
-    /// The policy, the value of the key.
+    /// The policy: the value of the key.
     Policy {
-        /// A TOML document.
+        /// The value of the policy's key: a TOML document.
         text: String,
-        /// The revision in which it was written.
+        /// Revision of etcd in which the value was written.
         revision: i64,
     },
-    /// The key has no value.
+    /// The key has no value in etcd.
     Missing {
-        /// The revision at which that was found.
+        /// Revision of etcd at which the key had no value.
         revision: i64,
     },
-    /// The value is not text, or too long.
+    /// The value is not UTF-8 text, or too long.
     NoText {
-        /// The revision in which it was written.
+        /// Revision of etcd in which the value was written.
         revision: i64,
     },
     /// The etcd cluster answers.
@@ -39,13 +40,13 @@ pub enum Heard {
     },
     /// The etcd cluster does not answer.
     Lost {
-        /// The reason.
+        /// Why the cluster does not answer, in one line.
         error: String,
     },
 }
 
-/// Returns a complaint about endpoints without TLS: whoever can answer in a server's place, for
-/// instance on its port while it is down, sets the policy of this host.
+/// Returns a warning if an endpoint is used without TLS, `None` if all use it: whoever can answer in a server's place,
+/// for instance on its port while it is down, sets the policy of this host.
 pub fn complaint(etcd: &Etcd) -> Option<String> {
     let plain = |endpoint: &&String| endpoint.starts_with("http://");
     let endpoint = etcd.endpoints.iter().find(plain)?;

@@ -7,22 +7,22 @@ use uc_client::state::Verdict;
 use crate::etcd::Heard;
 use crate::request::{Reply, Request};
 
-/// An event for the engine.
+/// An event that the agent's engine handles.
 #[derive(Debug)]
 pub enum Event {
     /// A new list of all interfaces is available ([`take_links`](crate::publish::Shared::take_links)).
     Links,
     /// Notifications about interfaces were lost; a list of all follows.
     Overrun,
-    /// The configuration's folder has changed.
+    /// A file in the folder of the policy file has changed.
     Files,
-    /// Names of guests have changed.
+    /// Names of guests on this host have changed.
     Names,
-    /// Metrics are served from now on; or the reason why they are not, which is retried.
+    /// `None`: metrics are served from now on. Otherwise the reason why they are not served; serving is tried again.
     Metrics(Option<String>),
     /// An event from etcd.
     Etcd(Heard),
-    /// What the fleet's canaries have said of its policies, by host.
+    /// Verdicts of the fleet's canaries on its policies, keyed by host.
     Verdicts(BTreeMap<String, Vec<Verdict>>),
     /// A request of an operator; the reply names the ports that changed.
     Request(Request, Reply),

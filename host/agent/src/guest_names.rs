@@ -13,37 +13,39 @@ use quick_xml::events::{BytesStart, Event};
 use serde::Deserialize;
 use uc_service::confine::{Confined, gets_on, receive, send};
 
-/// Maximum length of a file.
+/// Maximum length of a file that names a guest, in bytes.
 pub const FILE_MAX_BYTES: u64 = 1 << 20;
-/// Maximum length of an answer, above those for 200 interfaces.
+/// Maximum length of an answer in bytes, enough for the names of 200 interfaces.
 const ANSWER_MAX_BYTES: usize = 4096;
-/// Time, in seconds, for an answer. The process itself ends after less CPU time ([`gets_on`]).
+/// Maximum time to wait for an answer, in seconds. The parsing process ends earlier by itself if it uses too much CPU
+/// time ([`gets_on`]).
 const ANSWER_MOST_S: i64 = 5;
-/// Answer for a file without names; others begin with [`SOME`].
+/// Answer for a file without names; an answer with names begins with [`SOME`].
 const NONE: &[u8] = b"-";
 const SOME: char = '+';
 
 /// A guest's name, and the names of its interfaces on the host.
 pub type Named = (String, Vec<String>);
 
-/// The writer of a file.
+/// The software that wrote a file with a guest's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Libvirt: a running domain.
+    /// The file of a running domain that libvirt wrote.
     Domain = 0,
-    /// CNI's library: the result of a plugin.
+    /// The result of a plugin, which CNI's library wrote.
     Attachment = 1,
 }
 
-/// The process that parses, started when it is needed.
+/// The process that parses files; it is started when the first file is to be parsed.
 #[derive(Debug, Default)]
 pub struct Parser(RefCell<Option<Confined>>);
 
 impl Parser {
-    /// Has a file parsed. One at which the process ends twice has no names.
+    /// Passes a file to the parsing process, and returns the guest's name and interfaces. `None`: the file has no
+    /// names, or the process ended twice while it parsed the file.
     ///
     /// # Errors
-    /// The process can't be started, or does not answer in time: the machine may be overloaded, so the
+    /// The process can't be started, or does not answer in time, for instance because the machine is overloaded: the
     /// file's names are not known.
     pub fn parse(&self, kind: Kind, file: File) -> io::Result<Option<Named>> {
         let file = OwnedFd::from(file);
@@ -72,7 +74,7 @@ fn start() -> io::Result<Confined> {
     Ok(process)
 }
 
-/// Returns the process's answer; `None`: it has ended.
+/// Returns the process's answer. Outer `None`: the process has ended; inner `None`: the file has no names.
 fn ask(process: impl AsFd, kind: Kind, file: &OwnedFd) -> io::Result<Option<Option<Named>>> {
     match send(&process, &[kind as u8], Some(file)) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
@@ -99,7 +101,8 @@ fn encoded(found: Option<Named>) -> Option<Vec<u8>> {
     (text.len() <= ANSWER_MAX_BYTES).then(|| text.into_bytes())
 }
 
-/// Parses what the process at the other end sends, until that ends. The caller has given up its rights.
+/// Parses each file that the agent at the other end of the socket sends, until the agent ends. The caller has dropped
+/// its capabilities.
 pub fn serve(parent: impl AsFd) -> io::Result<()> {
     let mut kind = [0];
     while let Some((_, Some(file))) = receive(&parent, &mut kind)? {
@@ -114,7 +117,7 @@ pub fn serve(parent: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Parses a file.
+/// Reads a guest's names from an open file of this kind; `None` if it has none or can't be read.
 pub fn parse(kind: Kind, mut file: File) -> Option<Named> {
     let mut text = String::new();
     // A process that died may have read a part of it.
@@ -123,7 +126,7 @@ pub fn parse(kind: Kind, mut file: File) -> Option<Named> {
     read(kind, &text)
 }
 
-/// Parses the text of a file.
+/// Parses a guest's names from the text of a file of this kind; `None` if it has none.
 pub fn read(kind: Kind, text: &str) -> Option<Named> {
     match kind {
         Kind::Domain => domain(text),
@@ -191,7 +194,7 @@ struct PluginResult {
 #[derive(Deserialize)]
 struct Interface {
     name: String,
-    /// Non-empty for the guest's side of the interface.
+    /// The network namespace, for an interface on the guest's side; empty for one on the host.
     #[serde(default)]
     sandbox: String,
 }

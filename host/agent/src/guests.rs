@@ -1,5 +1,5 @@
-//! Names that libvirt and CNI give to the guest behind an interface. A name such as `vnet3` belongs
-//! to whichever guest gets that number; these names belong to one guest.
+//! Names that libvirt and CNI give to the guest behind an interface. A name such as `vnet3` belongs to whichever guest
+//! gets that number; the names in this table always belong to the same guest.
 //!
 //! | name | interfaces |
 //! |---|---|
@@ -25,23 +25,27 @@ use crate::links::Link;
 const LIBVIRT: &str = "/run/libvirt/qemu";
 /// Folder in which CNI's library stores the results of its plugins.
 const CNI: &str = "/var/lib/cni/results";
-/// Maximum number of files of a folder, above any host's number of domains or pods: the first by name.
+/// Maximum number of files that are read in a folder, more than any host has domains or pods. Of more files, the first
+/// by name are read.
 const FILES_MAX: usize = 16_384;
-/// Maximum number of interfaces that a file may name, above any guest's.
+/// Maximum number of interfaces that a file may name, more than any guest has. A file with more gives no names.
 const INTERFACES_MAX: usize = 256;
-/// Time after which no further file is read until the next call; a process parses thousands in a second.
+/// Time after which a call reads no further file; the next call continues. A process parses thousands of files in a
+/// second.
 const READ_MOST: Duration = Duration::from_secs(5);
-/// Time from which the parsing of a file is slow: at the next call it comes after the others.
+/// Duration from which the parsing of a file counts as slow; the next call parses slow files after all
+/// other files.
 const SLOW: Duration = Duration::from_millis(100);
-/// Age, by whole seconds, from which a file's time of change tells it from a later version.
+/// Minimum age of a file's change time. Only an older change time proves, when it is equal again, that the file is
+/// unchanged: file systems may store times in whole seconds.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The folders that are searched.
+/// The folders that are searched for files with guests' names.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Folder of libvirt's domains.
+    /// Folder in which libvirt keeps a file for each running domain.
     pub libvirt: PathBuf,
-    /// Folder of CNI's results.
+    /// Folder in which CNI plug-ins keep their results.
     pub cni: PathBuf,
 }
 
@@ -54,13 +58,13 @@ impl Default for Places {
     }
 }
 
-/// Names of guests, by interface name.
+/// Names of the host's guests, keyed by the name of the guest's interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guests(BTreeMap<String, Vec<String>>);
 
 impl Guests {
-    /// Returns all names of this interface for a policy, its own first. A bridge gets no guest's
-    /// name.
+    /// Returns all names of this interface that a policy may use: the interface's own name first, then its alternative
+    /// names, alias and guests' names. A bridge gets no guest's name.
     pub fn names(&self, link: &Link) -> Vec<String> {
         let mut names = vec![link.name.clone()];
         names.extend(link.altnames.iter().cloned());
@@ -75,10 +79,10 @@ impl Guests {
 /// A version of a file: device, inode, length, and time of the last change in seconds and nanoseconds.
 type Version = (u64, u64, u64, i64, i64);
 
-/// What is stored of a file.
+/// The result of parsing a file that names a guest, stored until the file changes.
 #[derive(Debug, Default)]
 struct Stored {
-    /// The version that was parsed; `None`: it may change unnoticed, or its parsing failed.
+    /// The version that was parsed; `None`: the file may have changed unnoticed, or its parsing failed.
     version: Option<Version>,
     /// Whether the last parsing failed or was slow.
     is_slow: bool,
@@ -90,9 +94,9 @@ struct Stored {
 struct Files(BTreeMap<PathBuf, Stored>);
 
 impl Files {
-    /// Reads the files that are new or have changed, until the given time. Missing or unreadable files
-    /// give no names. `parse` gets each file, unread: its content is not to be trusted. If a file can't be
-    /// parsed now, its last names stay; if it fails or is slow, it comes after the others at the next call.
+    /// Reads the files that are new or have changed, until the time `until`. Missing or unreadable files give no names.
+    /// `parse` gets each file, unread, because its content is not to be trusted. If a file can't be parsed now, its
+    /// last names stay. A file whose parsing fails or is slow is parsed after the others at the next call.
     fn refresh(
         &mut self,
         places: &Places,
@@ -154,7 +158,7 @@ impl Files {
     }
 }
 
-/// The names of guests, read again and again.
+/// The names of the host's guests, and what was parsed for them. They are refreshed at each call of [`Known::now`].
 #[derive(Debug)]
 pub struct Known {
     places: Places,
@@ -172,8 +176,8 @@ impl Known {
         }
     }
 
-    /// Returns the names that libvirt and CNI give now. Of a file that can't be parsed now, the last ones
-    /// stay, and so do the guest's ports.
+    /// Returns the names that libvirt and CNI give now. If a file can't be parsed now, its last names stay, so its
+    /// guest's ports stay attached.
     pub fn now(&self) -> Guests {
         let parse = |kind, file| self.parser.parse(kind, file);
         let mut files = self.files.borrow_mut();
@@ -182,7 +186,7 @@ impl Known {
     }
 }
 
-/// Returns the files of a folder that are wanted: of more than [`FILES_MAX`], the first by name.
+/// Returns the files of a folder that `is_wanted` accepts: of more than [`FILES_MAX`], the first by name.
 fn files(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut is_cut = false;
@@ -206,8 +210,8 @@ fn files(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> 
     found
 }
 
-/// Opens a file; its version is `None` if it has changed so recently that a further change might not
-/// show.
+/// Opens a file, with its version; `None` if it can't be opened, is no regular file, or is too long. The version is
+/// `None` if the file has changed so recently that a further change might not show.
 fn opened(path: &Path) -> Option<(File, Option<Version>)> {
     let mut options = File::options();
     // A pipe does not delay the others.

@@ -1,5 +1,5 @@
-//! Flows of a guest that moves, by the agent's socket: what `uc handover` does, for programs that migrate
-//! guests. The key that signs the flows is that of `[agent.watch]`.
+//! Handover of a guest's flows through the agent's socket, when the guest moves to another host: what `uc handover`
+//! does, for programs that migrate guests. The key of `[agent.watch]` signs the flows.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -19,27 +19,28 @@ use uc_watch::ProbeKeys;
 
 use crate::control::Refused;
 
-/// Maximum length of a request with flows, in bytes: some 300,000.
+/// Maximum length of a request with flows, in bytes; enough for some 300,000 flows.
 const BODY_MAX_BYTES: usize = 1 << 27;
 const NO_KEY: &str = "this host's file has no [agent.watch] with key_file and peers, whose key signs flows; \
                       add it, and restart the agent";
 
-/// The answer to flows that were sent for a port.
+/// The answer to a request that hands flows over to a port.
 #[derive(Debug, Serialize)]
 struct Answer {
     /// Number of flows that the port has taken over.
     flows: usize,
-    /// Number of flows that it had already.
+    /// Number of flows that the port knew already.
     known: usize,
-    /// Other flows that it has not taken over, each with the reason.
+    /// Flows that the port neither knew nor has taken over, each with the reason.
     left: Vec<String>,
-    /// Names of fields that this version of `uc` lacks; what they held is lost.
+    /// Names of fields of the received flows that this version of `uc` does not know; their values are lost.
     dropped: Vec<String>,
 }
 
 type Key = Arc<Option<PathBuf>>;
 
-/// Returns the router for requests about flows; `key_file` is that of `[agent.watch]`.
+/// Returns the router for requests about flows; `key_file` is that of `[agent.watch]`. `None`: every request is
+/// refused.
 pub(crate) fn router(key_file: Option<PathBuf>) -> Router {
     Router::new()
         .route("/handover/{port}", get(send).post(receive))
@@ -88,7 +89,7 @@ async fn receive(
     .await
 }
 
-/// Runs what may wait for the store's lock on a thread of its own.
+/// Runs `work`, which may wait for the store's lock, on a thread of its own.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, Refused> {

@@ -1,12 +1,13 @@
-//! The memory that the maps take, compared with what the host and the service's unit allow: a table that
-//! does not fit would have the agent killed, and again each time that it is started.
+//! The memory that the maps take, compared with the memory that the host and the service's unit allow. With a table
+//! that does not fit, the kernel would kill the agent, and again after each start.
 
 use std::fs;
 
 use uc_client::AgentError;
 use uc_port::{MemoryLimit, tables_bytes};
 
-/// Checks that maps for so many flows, and for so many flows' events, fit into memory.
+/// Checks that maps for `flows` flows, of which `events` have their events recorded, fit into memory. Accepts any
+/// number if the free memory is not known.
 ///
 /// # Errors
 /// [`AgentError::NoMemory`].
@@ -24,8 +25,8 @@ fn fits(needed: u64, left: Option<(u64, String)>) -> Result<(), AgentError> {
     }
 }
 
-/// Returns the memory that is left to this process, in bytes and in words: the host's, or that of its
-/// control group if that is less; `None` if neither is known.
+/// Returns the memory that is left to this process, in bytes and in words for messages: the host's, or its control
+/// group's if that is less; `None` if neither is known.
 fn left() -> Option<(u64, String)> {
     let host = fs::read_to_string("/proc/meminfo").ok();
     let host = host.as_deref().and_then(available_in);
@@ -34,7 +35,7 @@ fn left() -> Option<(u64, String)> {
     host.into_iter().chain(group).min()
 }
 
-/// Returns the memory that programs may still take, from the text of `/proc/meminfo`.
+/// Returns the available memory in bytes, from the text of `/proc/meminfo`; `None` if the text lacks it.
 fn available_in(text: &str) -> Option<u64> {
     let line = text
         .lines()

@@ -28,7 +28,7 @@ pub use rows::Row;
 pub use table::{Kind, METRICS, Metric};
 
 impl Reading {
-    /// Formats the metrics, as OpenMetrics 1.0 or in Prometheus's older format; `None`: can't be
+    /// Formats the metrics, as OpenMetrics 1.0 if `open`, otherwise in Prometheus's older format; `None`: they can't be
     /// formatted.
     pub(crate) fn text(&self, open: bool) -> Option<String> {
         let text = match open {
@@ -41,7 +41,7 @@ impl Reading {
     /// Formats the metrics as OpenMetrics 1.0.
     ///
     /// # Errors
-    /// None: formatting into a string does not fail.
+    /// Never: formatting into a string does not fail.
     pub fn open_metrics(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
@@ -54,7 +54,7 @@ impl Reading {
     /// its suffix and there is no end mark.
     ///
     /// # Errors
-    /// None: formatting into a string does not fail.
+    /// Never: formatting into a string does not fail.
     pub fn plain(&self) -> Result<String, fmt::Error> {
         let mut plain = String::new();
         for line in self.open_metrics()?.lines().filter(|line| *line != "# EOF") {
@@ -65,7 +65,7 @@ impl Reading {
     }
 }
 
-/// Adds to a line about a counter the suffix of its samples.
+/// Appends `_total` to the metric's name in a line about a counter, as the older format wants it.
 fn whole_name(line: &str) -> String {
     let mut words = line.splitn(4, ' ');
     let (Some("#"), Some(what), Some(name), Some(rest)) =

@@ -1,4 +1,5 @@
-//! Notifications to systemd about the service (`sd_notify(3)`), if it asks for them.
+//! Notifications to systemd about the service (`sd_notify(3)`), sent only if systemd has asked for them by its
+//! environment variables.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -6,14 +7,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Longest time of work during which the service counts as alive.
+/// Maximum duration of one piece of work during which the service reports to systemd that it is alive.
 const WORK_MOST: Duration = Duration::from_secs(120);
 
-/// The service manager's socket.
+/// The socket of systemd to which the service reports its state (sd_notify).
 #[derive(Debug, Default)]
 pub struct Notify {
     socket: Option<UnixDatagram>,
-    /// Interval in which the service must report that it is alive.
+    /// Interval within which the service must report that it is alive; `None`: systemd does not ask for it.
     watchdog: Option<Duration>,
 }
 
@@ -45,29 +46,31 @@ impl Notify {
         }
     }
 
-    /// Returns the longest time between two calls of [`Notify::alive`]: half of systemd's limit.
+    /// Returns the longest time between two calls of [`Notify::alive`], half of systemd's limit; `None` if systemd sets
+    /// no limit.
     pub fn interval(&self) -> Option<Duration> {
         self.watchdog.map(|most| most / 2)
     }
 
-    /// Reports that the ports are as the policy wants them, as far as possible.
+    /// Reports that the service is ready: the ports are as the policy wants them, as far as possible. `status` is one
+    /// line for `systemctl status`.
     pub fn ready(&self, status: &str) {
         self.say(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
 
-    /// Reports that a policy is being read.
+    /// Reports that the service reads its policy again; `now_us` is CLOCK_MONOTONIC in microseconds.
     pub fn reloading(&self, now_us: u64) {
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
     }
 
-    /// Reports that the service is alive.
+    /// Reports to systemd that the service is alive (its watchdog).
     pub fn alive(&self) {
         if self.watchdog.is_some() {
             self.say("WATCHDOG=1");
         }
     }
 
-    /// Does work that may take long on a thread of its own, and reports meanwhile that the service is
+    /// Runs `work` on a thread of its own and returns its result. Reports meanwhile to systemd that the service is
     /// alive, for [`WORK_MOST`] at most.
     pub fn meanwhile<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let Some(interval) = self.interval() else {
@@ -94,7 +97,7 @@ impl Notify {
         })
     }
 
-    /// Reports that the service ends.
+    /// Reports to systemd that the service is ending.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
     }

@@ -1,5 +1,4 @@
-//! Packets that the host holds: at which ports `uc hold` does so. If its process ends, packets pass until it runs
-//! again.
+//! The ports at which `uc hold` holds packets. If its process ends, packets pass until it runs again.
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
-//! Ports in the kernel: executes the steps of `reconcile.rs` through the pins. The pins are the
-//! only memory: they are opened again each time, so any change by another process or an earlier
-//! agent, complete or not, is seen.
+//! Ports in the kernel: executes the steps of `reconcile.rs` through the pins. The pins are the only memory. They are
+//! opened again each time, so the agent sees any change by another process or an earlier agent, even an incomplete one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,47 +13,47 @@ use crate::reconcile::{Action, Actual, steps};
 use crate::rollout::Tally;
 use crate::settings::Settings;
 
-/// Interval at which stale flows are searched; it takes microseconds for a thousand table entries.
+/// Interval at which stale flows are deleted. A search takes microseconds for a thousand table entries.
 const COLLECT_EVERY: Duration = Duration::from_secs(30);
 
-/// The result of a reconciliation.
+/// The result of a reconciliation of ports with the policy.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Interfaces that have the programs.
+    /// Indices of the interfaces that have the programs now.
     pub attached: BTreeSet<u32>,
     /// Interfaces that were attached in this reconciliation.
     pub newly_attached: Vec<u32>,
     /// Interfaces that were detached in this reconciliation.
     pub newly_detached: Vec<u32>,
-    /// Errors by interface.
+    /// Errors of the ports that could not be reconciled, keyed by interface index.
     pub errors: BTreeMap<u32, String>,
-    /// First error that concerns no single port; the other steps were done all the same.
+    /// First error that concerns no single port; the other steps were executed nevertheless.
     pub error: Option<PortError>,
-    /// Generation of the plan in force, as the programs count; `None` without programs.
+    /// Generation of the plan in force, counted by the programs; `None` if no programs are loaded.
     pub plan: Option<u32>,
 }
 
-/// Executes reconciliations on this host's ports.
+/// Attaches and detaches this host's ports, by the steps of `reconcile.rs`.
 #[derive(Debug)]
 pub struct Ports {
     store: Store,
-    /// Capacity of the flow table, and number of flows with events.
+    /// Capacity of the flow table, and number of flows whose events are recorded.
     room: (u32, u32),
-    /// Whether to replace the programs whatever their version.
+    /// Whether to replace the pinned programs even if they are of this version.
     swap: bool,
     /// Whether this process has brought the pinned programs to its own build already; if so,
     /// opening them skips the upgrade.
     upgraded: bool,
-    /// The plans that this process has set last, with their generation: while that is in force, no
-    /// other process has set any.
+    /// The plans that this process has set last, and their generation. While this generation is in force, no other
+    /// process has set plans.
     told: Option<(u32, BTreeMap<u32, PortPlan>)>,
-    /// The ports that drain.
+    /// The ports that drain: their programs translate no new flow, but still echo marks to peers.
     drain: Drain,
     collect_at: Instant,
 }
 
 impl Ports {
-    /// Uses this host's store.
+    /// Creates the ports of this host, with the store of its pins.
     pub fn new(settings: &Settings) -> Self {
         Self {
             store: Store::default().with_object(settings.object.clone()),
@@ -67,13 +66,14 @@ impl Ports {
         }
     }
 
-    /// Returns the interfaces that have programs, also those of another version with other maps.
+    /// Returns the indices of the interfaces that have programs, also programs of a version with another layout of
+    /// maps.
     pub fn attached(&self) -> Result<BTreeSet<u32>, PortError> {
         let ports = self.store.ports()?.into_iter();
         Ok(ports.map(|port| port.ifindex).collect())
     }
 
-    /// Returns the packets of all ports so far, by their reason.
+    /// Returns the number of packets of all ports so far, by reason.
     pub fn packets(&self) -> Result<Tally, PortError> {
         let Some(programs) = self.store.open()? else {
             return Ok(Tally::default());
@@ -89,7 +89,7 @@ impl Ports {
     /// keeps its old plan.
     ///
     /// # Errors
-    /// An error that concerns no single port, for instance a missing BPF file system.
+    /// An error that concerns no single port, for instance that the BPF file system is missing.
     pub fn reconcile(&mut self, desired: &BTreeMap<u32, Wanted>) -> Result<Outcome, AgentError> {
         let wanted = desired.iter().filter(|(_, wanted)| !wanted.withdrawn);
         let mut wanted: BTreeMap<u32, PortPlan> = wanted
@@ -133,7 +133,7 @@ impl Ports {
         Ok(outcome)
     }
 
-    /// Takes every port off, those of another version at once.
+    /// Detaches every port; ports with programs of another version without draining.
     fn leave_all(&mut self, outcome: &mut Outcome) -> Result<(), PortError> {
         let ports = self.attached()?;
         if let Ok(Some(programs)) = self.store.open() {
@@ -149,7 +149,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Takes ports off: at once those without a flow whose peer may send ECT.
+    /// Detaches ports. A port with a flow whose peer may send ECT drains first; the other ports are detached at once.
     fn leave(
         &mut self,
         programs: &Programs,
@@ -177,7 +177,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Returns whether a port has drained: it can be detached.
+    /// Returns whether a draining port can be detached now, because its last such flow has ended.
     pub fn has_drained(&mut self) -> bool {
         !self.drain.is_empty() && self.store.has_drained(&mut self.drain).unwrap_or(false)
     }
@@ -187,8 +187,8 @@ impl Ports {
         (!self.drain.is_empty()).then_some(DRAIN_POLL)
     }
 
-    /// Deletes stale flows, which count against their port's quota: a new flow deletes a few, this
-    /// all.
+    /// Deletes all stale flows at intervals of [`COLLECT_EVERY`], because they count against their port's quota. A new
+    /// flow deletes only a few.
     fn collect(&mut self, programs: &Programs, attached: &BTreeSet<u32>) -> Result<(), AgentError> {
         if attached.is_empty() || self.collect_at > Instant::now() {
             return Ok(());
@@ -197,7 +197,7 @@ impl Ports {
         Ok(programs.collect_idle()?)
     }
 
-    /// Opens the pins, with this build's programs.
+    /// Opens the pinned programs; replaces them by this build's programs first if needed.
     fn open(&mut self, wanted: &BTreeMap<u32, PortPlan>) -> Result<Programs, AgentError> {
         if self.upgraded
             && let Some(programs) = self.store.open()?
@@ -315,7 +315,7 @@ impl Ports {
     }
 }
 
-/// Returns the ports whose plans want another order among the programs of others than they have.
+/// Returns the ports whose new plans change the programs' order among other software's programs at the port.
 fn moved(programs: &Programs, plans: &BTreeMap<u32, PortPlan>) -> Result<Vec<u32>, PortError> {
     let mut moved = Vec::new();
     for (&ifindex, plan) in plans {

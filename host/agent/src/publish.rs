@@ -1,4 +1,4 @@
-//! State that the engine's thread shares with others: its published state, and its queue of events.
+//! State that the engine's thread shares with other threads: its published state, and its queue of events.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,19 +9,18 @@ use uc_client::AgentState;
 use crate::event::Event;
 use crate::links::Link;
 
-/// Handle to the shared state; copies are cheap and share it.
+/// Handle to the shared state. Clones are cheap and share the state.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// The state, and when it was published.
+    /// The published state, and the time at which it was published.
     state: Arc<Mutex<(AgentState, Instant)>>,
     events: Sender<Event>,
-    /// The newest list of interfaces, until the engine takes it.
+    /// The newest list of interfaces; `None` once the engine has taken it.
     links: Arc<Mutex<Option<Vec<Link>>>>,
 }
 
 impl Shared {
-    /// Creates the handle of an engine that reads from the other end of `events`; its state is
-    /// empty.
+    /// Creates a handle, with an empty state, for the engine that receives the events sent through `events`.
     pub fn new(events: Sender<Event>) -> Self {
         Self {
             state: Arc::new(Mutex::new((AgentState::default(), Instant::now()))),
@@ -30,21 +29,21 @@ impl Shared {
         }
     }
 
-    /// Returns the state as last published.
+    /// Returns the agent's state as it was published last.
     pub fn state(&self) -> AgentState {
         let state = self.state.lock();
         // It is replaced as a whole, so a panic can't leave half of one.
         state.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Returns how long ago the engine published its state last. It does so at least
-    /// every minute, unless it hangs.
+    /// Returns how long ago the engine published its state last. A working engine publishes at least every minute,
+    /// unless it attaches or detaches many ports.
     pub fn silence(&self) -> Duration {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.1.elapsed()
     }
 
-    /// Publishes a new state.
+    /// Publishes a new state of the agent, for those that answer requests.
     pub fn publish(&self, state: &AgentState) {
         let mut shared = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         shared.0.clone_from(state);
@@ -56,14 +55,14 @@ impl Shared {
         self.events.send(event).is_ok()
     }
 
-    /// Passes all interfaces to the engine; returns false if it has ended. A busy engine finds only
-    /// the newest list, not a queue of long ones.
+    /// Passes all interfaces to the engine; returns false if the engine has ended. A busy engine finds only the newest
+    /// list, not a queue of long ones.
     pub fn tell_links(&self, links: Vec<Link>) -> bool {
         let mut newest = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         newest.replace(links).is_some() || self.tell(Event::Links)
     }
 
-    /// Takes the newest list of interfaces, once.
+    /// Takes the newest list of interfaces; `None` if it was taken already.
     pub fn take_links(&self) -> Option<Vec<Link>> {
         let mut newest = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         newest.take()

@@ -1,4 +1,4 @@
-//! Computes the steps from the actual to the desired state, as a pure function.
+//! Computes the steps from the actual to the desired state of ports, as a pure function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// (`None`) differs from any desired one.
 pub type Actual<P> = BTreeMap<u32, Option<P>>;
 
-/// One step. Steps are done in order; a failed step does not prevent the others.
+/// One step. Steps are executed in order; a failed step does not prevent the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<P> {
-    /// Detach these interfaces.
+    /// Detach the programs from the interfaces with these indices.
     Detach(BTreeSet<u32>),
     /// Set exactly these plans for the whole host, all at once.
     Tell(BTreeMap<u32, P>),
-    /// Attach these interfaces with these plans.
+    /// Attach the programs to the interfaces with these indices, each with its plan.
     Attach(BTreeMap<u32, P>),
 }
 

@@ -1,4 +1,4 @@
-//! Writes what was done into the agent's state and its log.
+//! Writes the results of reconciliations into the agent's state and its log.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::desired::Wanted;
 use crate::ports::Outcome;
 use crate::withdrawn::Withdrawn;
 
-/// Notes the result of bringing the ports to what is desired.
+/// Records the result of a reconciliation in the agent's state and its log.
 pub fn take_in(
     state: &mut AgentState,
     desired: &BTreeMap<u32, Wanted>,
@@ -24,7 +24,7 @@ pub fn take_in(
     list(state, desired, outcome, withdrawn);
 }
 
-/// Notes that nothing could be done. As far as is known, no port has changed.
+/// Records that a reconciliation failed as a whole: as far as is known, no port has changed.
 pub fn take_failure(
     state: &mut AgentState,
     desired: &BTreeMap<u32, Wanted>,
@@ -40,7 +40,7 @@ pub fn take_failure(
     list(state, desired, &unchanged, withdrawn);
 }
 
-/// Notes an error of all ports, and logs it unless it is the error before.
+/// Records an error that concerns all ports. Logs it unless the last reconciliation had the same error.
 fn fail(state: &mut AgentState, error: &impl ToString) {
     let text = error.to_string();
     if state.error.as_ref() != Some(&text) {
@@ -67,8 +67,8 @@ fn count(state: &mut AgentState, desired: &BTreeMap<u32, Wanted>, outcome: &Outc
     }
 }
 
-/// Returns the name by which the agent knows a port; that of its interface where another agent
-/// attached it; nothing if the interface is gone, too.
+/// Returns the name by which the agent knows a port; for a port that another agent attached, the interface's name;
+/// empty if the interface is gone, too.
 fn name(state: &AgentState, ifindex: u32) -> String {
     let known = state.ports.iter().find(|port| port.ifindex == ifindex);
     known.map(|port| port.name.clone()).unwrap_or_else(|| {
@@ -78,7 +78,7 @@ fn name(state: &AgentState, ifindex: u32) -> String {
     })
 }
 
-/// Lists the ports that are desired, as they are now.
+/// Writes the desired ports into the agent's state, each as it is now.
 fn list(
     state: &mut AgentState,
     desired: &BTreeMap<u32, Wanted>,

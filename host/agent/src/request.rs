@@ -4,33 +4,33 @@ use tokio::sync::oneshot;
 use uc_client::AgentState;
 use uc_client::state::PortState;
 
-/// An operator's request.
+/// A request that an operator sends to the agent through its socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Detach these ports, or all if the list is empty, and keep them detached.
     Withdraw(Vec<String>),
-    /// Give these ports back to the agent, or all if the list is empty.
+    /// Return these ports to the agent, or all if the list is empty, so that it attaches them again.
     Release(Vec<String>),
-    /// Put the policy with this checksum into force, which was refused until an operator confirms it.
+    /// Put the policy with this checksum into force, which waits for an operator's confirmation.
     Confirm(String),
     /// Read the policy again, like SIGHUP.
     Reload,
 }
 
-/// The channel of the reply: the ports that changed, or the reason why none did.
+/// The channel of the reply: the names of the ports that changed, or the reason why none did.
 pub type Reply = oneshot::Sender<Result<Vec<String>, String>>;
 
-/// Requests that are not known to be done yet, with the ports that they concern.
+/// Requests that the engine has accepted and whose result is not known yet, each with its ports.
 #[derive(Debug, Default)]
 pub struct Waiting(Vec<(Vec<String>, Reply)>);
 
 impl Waiting {
-    /// Adds a request.
+    /// Adds an operator's request, to be answered after the next reconciliation.
     pub fn take(&mut self, names: Vec<String>, reply: Reply) {
         self.0.push((names, reply));
     }
 
-    /// Replies to all requests; `failed`: the reconciliation failed as a whole.
+    /// Replies to all requests, with a port's error if it has one; `failed`: the reconciliation failed as a whole.
     pub fn answer(&mut self, state: &AgentState, failed: bool) {
         for (names, reply) in std::mem::take(&mut self.0) {
             let of = |port: &&PortState| names.contains(&port.name) && port.error.is_some();

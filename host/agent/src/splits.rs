@@ -1,8 +1,8 @@
-//! Split connections: one process of `uc split` splits those of all ports with `split = true`. Whatever
-//! becomes of it, the ports' programs go on, and new connections pass unsplit until it runs again.
+//! Split connections: one process of `uc split` splits the connections of all ports with `split = true`. If it ends,
+//! the ports' programs stay attached, and new connections pass unsplit until it runs again.
 //!
-//! The process applies what it is told to new connections. So neither a new policy nor a new port resets a
-//! connection; and when no port is split any more, the process ends once the last split connection has.
+//! The process applies a new task to new connections only. So neither a new policy nor a new port resets a connection;
+//! and when no port is split any more, the process ends once the last split connection has ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::command::Running;
 use crate::desired::Wanted;
 use crate::links::Link;
 
-/// The ports to be split, by name, each with the interface by which IP sees its packets, or the reason
-/// why it doesn't.
+/// The ports whose connections are to be split, keyed by name. Each has the interface at which the host's IP layer
+/// receives its packets, or the reason why it receives none.
 type Places = BTreeMap<String, Result<String, String>>;
 
-/// The process, and what it is to split.
+/// The process of `uc split`, and the ports that it should split.
 #[derive(Debug)]
 pub struct Splits {
     enabled: bool,
     running: Running<Setup>,
-    /// Ports that the policy wants split, and the settings of split connections.
+    /// Ports whose connections the policy wants split, and the settings of split connections.
     wanted: (Places, uc_policy::Split),
-    /// Ports of the interfaces that the process was told.
+    /// Names of the ports whose connections the process was told to split.
     ports: Vec<String>,
     refused: BTreeMap<String, String>,
 }
 
 impl Splits {
-    /// Creates the splits of a host, of which none has started.
+    /// Creates the state of `uc split` on a host; its process has not started.
     pub fn new() -> Self {
         Self {
             enabled: true,
@@ -42,7 +42,7 @@ impl Splits {
         }
     }
 
-    /// An agent that doesn't stay can't look after the process.
+    /// Prevents the process from starting: an agent that ends after one pass cannot supervise it.
     pub fn disable(&mut self) {
         self.enabled = false;
     }
@@ -52,8 +52,8 @@ impl Splits {
         self.running.interval()
     }
 
-    /// Splits the connections of these ports from now on. What can't work is refused before anything
-    /// changes, and tried again with each call.
+    /// Splits new connections of the ports that the policy wants split. Ports that can't be split are refused before
+    /// anything changes, and tried again at each call.
     pub fn want(
         &mut self,
         desired: &BTreeMap<u32, Wanted>,
@@ -88,7 +88,7 @@ impl Splits {
         }
     }
 
-    /// Goes on as before, but without the ports that are not to be split any more.
+    /// Keeps the last task of the process, but without the ports that the policy does not want split any more.
     fn keep_wanted(&mut self) {
         let wanted = &self.wanted.0;
         self.ports.retain(|port| wanted.contains_key(port));
@@ -97,23 +97,24 @@ impl Splits {
         self.running.tell(setup);
     }
 
-    /// Starts the process when it is due, hears what it does, and ends it when it has nothing to do.
+    /// Starts the process when it is due, asks for its status, and ends it when it has nothing to do.
     pub fn look_after(&mut self) {
         self.running.look_after();
     }
 
-    /// Ends the process; connections that are split are reset.
+    /// Ends the process. Its split connections are reset.
     pub fn end(&mut self) {
         self.running.end();
     }
 
-    /// Returns the state; `None` if there is nothing to split and nothing is.
+    /// Returns the state of `uc split`; `None` if the policy splits no port's connections and the process does
+    /// not run.
     pub fn state(&self) -> Option<SplitState> {
         self.running.state(self.ports.clone(), self.refused.clone())
     }
 }
 
-/// Returns the setup of the policy, without interfaces.
+/// Returns the setup of `uc split` that the policy asks for, without interfaces.
 fn setup(policy: &uc_policy::Split) -> Setup {
     let range = |range: &uc_policy::range::PortRange| PortRange {
         first: range.first,
@@ -128,8 +129,8 @@ fn setup(policy: &uc_policy::Split) -> Setup {
     }
 }
 
-/// Returns where IP sees the packets of each port that is to be split: at the port itself, or at the bridge
-/// that it belongs to, whose ports can only be split together.
+/// Returns the interface at which the host's IP layer receives each split port's packets: the port itself, or the
+/// bridge that it belongs to. A bridge's ports can only be split together.
 fn places(desired: &BTreeMap<u32, Wanted>, links: &[Link]) -> Places {
     let is_split = |index| {
         let port: Option<&Wanted> = desired.get(&index);
@@ -162,20 +163,20 @@ fn places(desired: &BTreeMap<u32, Wanted>, links: &[Link]) -> Places {
         .collect()
 }
 
-/// The part of the policy's splits that this host can do, and the refused rest.
+/// The result of comparing the ports to be split with the abilities of this host.
 struct Fit {
-    /// The setup, with the interfaces that can be split.
+    /// The setup with the interfaces whose connections can be split.
     setup: Setup,
-    /// Names of their ports.
+    /// Names of the ports whose connections are split.
     ports: Vec<String>,
     /// Ports that can't be split, each with the reason.
     refused: BTreeMap<String, String>,
 }
 
-/// Returns the part of the policy's splits that this host can do.
+/// Returns the ports to be split that this host can split, and those that it can't.
 ///
 /// # Errors
-/// What keeps this host from splitting any port so.
+/// Why this host can split no connection with this setup.
 fn fit(places: &Places, mut setup: Setup) -> Result<Fit, SplitError> {
     setup.interfaces = places.values().flatten().cloned().collect();
     setup.interfaces.sort();

@@ -1,5 +1,5 @@
-//! Carries what canaries say of a fleet's policies through etcd: each has a key of its own beside the
-//! policy's, `KEY/canary/HOST`, with a JSON list of its last verdicts.
+//! Carries canaries' verdicts on a fleet's policies through etcd. Each canary has a key of its own below the policy's
+//! key, `KEY/canary/HOST`, with a JSON list of its last verdicts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::etcd::Connection;
 use crate::event::Event;
 use crate::publish::Shared;
 
-/// Interval at which a canary looks whether it has something to say, and others whether it has.
+/// Interval at which a canary stores new verdicts in etcd, and other hosts read the canaries' verdicts.
 const EVERY: Duration = Duration::from_secs(2);
-/// Maximum length of a canary's verdicts.
+/// Maximum length of a canary's verdicts in etcd, in bytes.
 const VERDICTS_MAX_BYTES: usize = 1 << 16;
 
 fn key_of(etcd: &Etcd, host: &str) -> String {
     format!("{}/canary/{host}", etcd.key)
 }
 
-/// Carries verdicts through the follower's connection until the engine has ended.
+/// Stores and reads verdicts through the follower's connection until the engine has ended.
 pub async fn carry(etcd: Etcd, connection: Connection, shared: Shared) {
     let mut stored = Vec::new();
     let mut failure = None;
@@ -50,8 +50,8 @@ pub async fn carry(etcd: Etcd, connection: Connection, shared: Shared) {
     }
 }
 
-/// Stores what this host has said, unless that is stored already. Returns what canaries say if this
-/// host waits for it.
+/// Stores this host's verdicts in etcd, unless etcd has them. Returns the canaries' verdicts if this host waits for
+/// them, otherwise `None`.
 async fn carry_once(
     etcd: &Etcd,
     connection: &Connection,

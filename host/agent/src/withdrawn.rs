@@ -1,6 +1,6 @@
-//! Ports that an operator has detached from the agent (withdrawn). The agent must not attach them again,
-//! not even after a crash, so their names are stored beside the socket. An agent that was ended in
-//! order manages all ports again at its next start.
+//! Ports that an operator has detached from the agent (withdrawn). The agent must not attach them again, not even after
+//! a crash, so their names are stored beside the socket. If the agent is ended in order, its next start manages all
+//! ports again.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use uc_client::AgentError;
 use uc_client::state::PortState;
 
-/// Stands for every port, present and future.
+/// Stands in the file for every port, present and future.
 const ALL: &str = "*";
-/// Prefix of a line that names a port given back while all are withdrawn; an interface's name has no
-/// slash.
+/// Prefix of a line that names a port which an operator returned to the agent while all others stay withdrawn. An
+/// interface's name has no slash, so it can't be confused with one.
 const BUT: &str = "but/";
 
-/// The ports that are withdrawn.
+/// The ports that an operator withdrew from the agent by `uc detach`.
 #[derive(Debug)]
 pub struct Withdrawn {
     path: PathBuf,
@@ -23,16 +23,17 @@ pub struct Withdrawn {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
-    /// Only the listed ports.
+    /// Only the ports with these names are withdrawn.
     Only(BTreeSet<String>),
-    /// All ports but the listed ones.
+    /// All ports are withdrawn, also future ones, except those with these names.
     AllBut(BTreeSet<String>),
 }
 
-/// Gives ports back that were attached while no agent ran; `socket` is where the next one will listen.
+/// Returns ports to the agent that were attached by hand while no agent ran. `socket` is the path at which the next
+/// agent will listen.
 ///
 /// # Errors
-/// As [`Withdrawn::read`]; the names can't be stored.
+/// As [`Withdrawn::read`]; or the names can't be stored.
 pub fn give_back(socket: &Path, names: &[String]) -> Result<(), AgentError> {
     let mut withdrawn = Withdrawn::read(socket)?;
     match names.iter().any(|name| withdrawn.has(name)) {
@@ -42,10 +43,10 @@ pub fn give_back(socket: &Path, names: &[String]) -> Result<(), AgentError> {
 }
 
 impl Withdrawn {
-    /// Reads the names that were stored beside this socket.
+    /// Reads the names that were stored beside this socket; none if there is no file.
     ///
     /// # Errors
-    /// There is a file, but it can't be read, or others may write it: then nobody knows which are withdrawn.
+    /// The file can't be read, or users other than root may write it: the withdrawn ports are not known.
     pub fn read(socket: &Path) -> Result<Self, AgentError> {
         let path = uc_files::beside(socket, "held");
         let text = match uc_files::read(&path) {
@@ -82,7 +83,8 @@ impl Withdrawn {
         }
     }
 
-    /// Returns the ports that were given back while all others are withdrawn.
+    /// Returns the names of the ports that were returned to the agent while all others are withdrawn; empty unless all
+    /// others are.
     pub fn given_back(&self) -> Vec<String> {
         match &self.which {
             Which::Only(_) => Vec::new(),
@@ -90,8 +92,8 @@ impl Withdrawn {
         }
     }
 
-    /// Withdraws these ports too, or all if `names` is empty. Returns those among `ports` that the
-    /// request concerns.
+    /// Withdraws these ports, too; all present and future ports if `names` is empty. Returns those among `ports` that
+    /// `names` has; if it is empty, those that are attached.
     ///
     /// # Errors
     /// If the names can't be stored; then nothing changes.
@@ -110,8 +112,8 @@ impl Withdrawn {
         self.write(wanted).map(|()| about)
     }
 
-    /// Gives these ports back, or all if `names` is empty. Returns those among `ports` that the
-    /// request concerns.
+    /// Gives these ports to the agent again, or all if `names` is empty. Returns those among `ports` that `names` has;
+    /// if it is empty, those that were withdrawn.
     ///
     /// # Errors
     /// If the names can't be stored; then nothing changes.
@@ -144,7 +146,7 @@ impl Withdrawn {
         Ok(())
     }
 
-    /// Returns all ports to the agent and removes the stored names.
+    /// Clears the withdrawn ports, so that the agent manages all ports, and removes the stored file.
     pub fn forget(&mut self) {
         self.which = Which::Only(BTreeSet::new());
         // Usually the file does not exist.

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ports {
-    /// Names of interfaces.
+    /// Names of the interfaces that the request is about.
     #[serde(default)]
     pub ports: Vec<String>,
-    /// Means every port, and then `ports` is empty. An empty list by itself means nothing, so a request
-    /// whose list came out empty is refused.
+    /// Whether the request means every port; `ports` is then empty. A request without `all` and with an empty list
+    /// names no port and is refused.
     #[serde(default)]
     pub all: bool,
 }
@@ -23,16 +23,16 @@ pub struct Confirmation {
     pub policy: String,
 }
 
-/// The answer to a change that was made.
+/// The agent's answer to a request whose change it has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// Names of the ports that changed.
+    /// Names of the ports that the request changed.
     pub ports: Vec<String>,
 }
 
 /// The answer to a request that was refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The reason, in one line.
+    /// Why the agent refused the request, in one line.
     pub error: String,
 }

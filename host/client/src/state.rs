@@ -7,22 +7,22 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use uc_service::commands::{dupack, hold, split};
 
-/// The agent's state at one moment.
+/// The state of an agent and its ports at one moment, as the agent reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentState {
-    /// The agent's version.
+    /// Version of the agent's program.
     pub version: String,
-    /// The agent's process number.
+    /// Process id of the agent.
     pub pid: u32,
-    /// When it started, in seconds of Unix time.
+    /// When the agent started, in seconds of Unix time.
     pub started_unix_s: u64,
     /// The policy in force.
     pub policy: PolicyState,
-    /// The result of reading the configuration last. The fleet's policy has [`EtcdState::reload`].
+    /// The result of the last attempt to read the configuration. For the fleet's policy, see [`EtcdState::reload`].
     pub reload: ReloadState,
-    /// The fleet's store, where the configuration names one.
+    /// The connection to the fleet's etcd; `None` if the configuration does not name one.
     pub etcd: Option<EtcdState>,
-    /// The rollout of the fleet's newest policy, if that names canaries.
+    /// The rollout of the fleet's newest policy; `None` if that policy names no canaries.
     #[serde(default)]
     pub canary: Option<CanaryState>,
     /// The ports that the policy names, in the order of their indices.
@@ -30,74 +30,76 @@ pub struct AgentState {
     /// Names of ports that an operator detached; `*`: every port.
     #[serde(flatten, with = "former")]
     pub withdrawn: Vec<String>,
-    /// Names of ports that were given back while every other port is withdrawn.
+    /// If an operator detached all ports: names of the ports that were given back to the agent since. Every other port
+    /// stays detached.
     #[serde(default)]
     pub given_back: Vec<String>,
-    /// Why the agent can attach no port at all, for instance a missing BPF file system.
+    /// Why the agent can attach no port at all, for instance a missing BPF file system; `None` if it can.
     pub error: Option<String>,
-    /// What works, but should not be left so, each with its remedy.
+    /// Conditions in which everything works but which should be changed, each with its remedy.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Why metrics are not served though the configuration has an address for them.
+    /// Why metrics are not served, although the policy has an address for them; `None` if they are served or the
+    /// policy has no address.
     #[serde(default)]
     pub metrics_error: Option<String>,
     /// The processes of `uc watch`, one for each setting that rules with `start = "watch"` ask for.
     pub watches: Vec<WatchState>,
-    /// Split connections, while the policy splits a port or connections are still split.
+    /// Split connections; `None` if the policy splits no port and no connection is split any more.
     #[serde(default)]
     pub split: Option<SplitState>,
-    /// Duplicate ACKs of the host, while the policy wants them at a port or the process still runs.
+    /// Duplicate ACKs that the host sends; `None` if the policy wants them at no port and the process has ended.
     #[serde(default)]
     pub dupack: Option<DupackState>,
-    /// Packets that the host holds, while the policy wants it at a port or the process still runs.
+    /// Packets that the host holds; `None` if the policy holds packets at no port and the process has ended.
     #[serde(default)]
     pub hold: Option<HoldState>,
-    /// Control groups of containers that the policy has tuned, while it names some.
+    /// Containers' control groups that the policy tunes; `None` if it names none.
     #[serde(default)]
     pub tune: Option<TuneState>,
-    /// How often things happened in this agent's life.
+    /// Counters since the agent's start.
     pub counts: Counts,
 }
 
-/// The policy in force.
+/// The policy in force, and where it came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyState {
-    /// Where the policy came from.
+    /// The kind of place from which the policy came.
     pub source: PolicySource,
-    /// The file, or the key.
+    /// Path of the policy file, or key in etcd.
     pub place: String,
-    /// Etcd's revision of the policy; none for one from a file.
+    /// Etcd's revision of the policy; `None` for a policy from a file.
     pub revision: Option<i64>,
-    /// A checksum of its text (FNV-1a of 64 bits), which compares the hosts of a fleet.
+    /// Checksum of the policy's text (FNV-1a, 64 bits), to compare the hosts of a fleet.
     pub hash: String,
-    /// Counts the policies that were put into force; 0: none was.
+    /// Number of the policy among those that the agent has put into force; 0: none was.
     pub generation: u64,
-    /// When it was put into force, in seconds of Unix time.
+    /// When the policy was put into force, in seconds of Unix time.
     pub since_unix_s: u64,
-    /// What the programs call it ([`uc_port::Programs::plan_generation`]); none: they weren't told
-    /// yet.
+    /// Generation of the policy's plans in the programs ([`uc_port::Programs::plan_generation`]); `None`:
+    /// the programs do not have the policy yet.
     pub plan: Option<u32>,
-    /// The lines where its rules stand: of `[defaults]`, which is rule 0, then of each `[[rule]]`.
+    /// Numbers of the lines where the policy's rules begin: of `[defaults]`, which is rule 0, then of each `[[rule]]`.
     #[serde(default)]
     pub rule_lines: Vec<usize>,
 }
 
-/// Where a policy came from.
+/// The kind of place from which a policy came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicySource {
     /// No policy was read yet.
     #[default]
     None,
-    /// The configuration file.
+    /// The policy file of this host.
     File,
-    /// Etcd.
+    /// The fleet's etcd.
     Etcd,
     /// The stored copy of the last policy from etcd.
     Kept,
 }
 
-/// The result of reading a policy.
+/// The result of the last attempt to read a policy from its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadState {
     /// Time of reading, in seconds of Unix time.
@@ -110,18 +112,18 @@ pub struct ReloadState {
     pub errors: Vec<String>,
 }
 
-/// The fleet's store, etcd.
+/// The connection to the fleet's etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdState {
-    /// Addresses of the servers.
+    /// Addresses of the etcd servers.
     pub endpoints: Vec<String>,
-    /// The key of the policy.
+    /// Key in etcd that has the policy.
     pub key: String,
     /// Whether the agent follows the key at this moment.
     pub connected: bool,
     /// The newest revision that etcd has reported.
     pub revision: i64,
-    /// Why the agent does not follow the key; `None` while it does.
+    /// Why the agent does not follow the policy's key in etcd; `None` while it does.
     pub error: Option<String>,
     /// The result of reading etcd's last policy, or the stored copy of it.
     #[serde(default)]
@@ -131,30 +133,30 @@ pub struct EtcdState {
 /// The rollout of a fleet's policy, as this host sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanaryState {
-    /// This host's name.
+    /// Name of this host, as canaries are named in the policy.
     pub host: String,
     /// Names of the hosts that try the policy first.
     pub hosts: Vec<String>,
-    /// What this host does about the policy.
+    /// How far this host has come with the policy.
     pub stage: CanaryStage,
-    /// Checksum of the policy's text.
+    /// Checksum of the text of the policy that is tried or waits.
     pub hash: String,
     /// Why the policy is not in force on this host; `None` if it is.
     pub why: Option<String>,
-    /// This host's verdicts, as a canary, on the last policies.
+    /// Verdicts of this host, as a canary, on the latest policies that it tried.
     pub said: Vec<Verdict>,
 }
 
-/// What a host does about a policy that names canaries.
+/// How far a host has come with a policy that names canaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CanaryStage {
-    /// The policy is in force.
+    /// The policy that was tried is in force on this host.
     #[default]
     InForce,
     /// The policy is in force, and this host, a canary, counts packets under it.
     Tries,
-    /// The policy before is in force until the canaries have tried this one.
+    /// The policy waits: the one before it stays in force until the canaries have tried it.
     Waits,
     /// A canary found the policy worse than the one before, which is in force.
     Worse,
@@ -164,10 +166,10 @@ pub enum CanaryStage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// Checksum of the policy's text.
+    /// Checksum of the text of the judged policy.
     pub hash: String,
-    /// Why it is worse than the policy before it; `None`: it is good. Must be given: what says
-    /// nothing of it must not be read as good.
+    /// Why the policy is worse than the one before it; `None`: it is good. The key must be present: a
+    /// verdict without it is not read as good.
     #[serde(deserialize_with = "Option::deserialize")]
     pub worse: Option<String>,
 }
@@ -179,12 +181,12 @@ pub struct PortState {
     pub ifindex: u32,
     /// Name of the port's interface.
     pub name: String,
-    /// The name that the policy's pattern matched: that one, an alternative name, or what libvirt
-    /// or CNI calls the guest.
+    /// The name of the port that the policy's pattern matched: the interface's name, an alternative name,
+    /// or the name that libvirt or CNI gives the guest.
     pub matched: String,
     /// Name of the port's tenant; `None`: no tenant.
     pub tenant: Option<String>,
-    /// Whether the port has the programs.
+    /// Whether the port has the programs now.
     pub attached: bool,
     /// Whether an operator has detached the port (`uc detach`), so that the agent leaves it
     /// detached.
@@ -192,8 +194,7 @@ pub struct PortState {
     pub withdrawn: bool,
     /// Number of the policy's rules that apply to the port, `[defaults]` included.
     pub rules: u32,
-    /// Maximum number of the port's flows that are not half-open; 0: as many as the table has free
-    /// places.
+    /// Maximum number of the port's flows that are not half-open; 0: as many as the table has free entries.
     pub flows_max: u32,
     /// Whether the policy says that other software drops what the port's guest sends from addresses that are
     /// not its own.
@@ -203,31 +204,33 @@ pub struct PortState {
     pub error: Option<String>,
 }
 
-/// A process that watches flows start.
+/// A `uc watch` process of the agent, which probes paths before flows start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchState {
     /// Names of the ports that the process watches.
     pub ports: Vec<String>,
-    /// The process number; none while it does not run.
+    /// Process id of `uc watch`; `None` while it does not run.
     pub pid: Option<u32>,
-    /// How often it was started.
+    /// Number of times that the agent started the process.
     pub starts: u64,
-    /// Why it doesn't run.
+    /// Why the process does not run; `None` if it runs.
     pub error: Option<String>,
 }
 
-/// A command that the agent runs for ports of its policy; `Status` is what its process answers.
+/// A command that the agent runs for ports of its policy; `Status` is the type of the status that its
+/// process reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandState<Status> {
-    /// Names of the ports for which it works.
+    /// Names of the ports for which the command works.
     pub ports: Vec<String>,
-    /// Ports for which it is to work and this host can't or not so, each with the reason and the remedy.
+    /// Reason and remedy for each port that the command can't serve, or not with the policy's settings; keyed by the
+    /// port's name.
     pub refused: BTreeMap<String, String>,
-    /// What the process says of itself; none until it does what the policy wants.
+    /// Status that the process reports; `None` until it does what the policy wants.
     pub process: Option<Status>,
-    /// How often it was started.
+    /// Number of times that the agent started the process.
     pub starts: u64,
-    /// Why it doesn't run, or ended a short while ago.
+    /// Why the process doesn't run, or ended shortly before; `None` if neither.
     pub error: Option<String>,
 }
 
@@ -250,24 +253,24 @@ impl<Status> CommandState<Status> {
 /// The control groups whose new connections are tuned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TuneState {
-    /// The groups, by their paths.
+    /// The control groups that the policy tunes, sorted by path.
     pub groups: Vec<TunedGroup>,
-    /// Groups that are to be tuned and can't be, by their paths, each with the reason and the remedy.
+    /// Reason and remedy for each control group that the policy tunes and that can't be tuned, keyed by path.
     pub refused: BTreeMap<String, String>,
-    /// Why no group can be tuned.
+    /// Why no control group can be tuned at all; `None` if they can.
     pub error: Option<String>,
 }
 
 /// A control group whose new connections are tuned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunedGroup {
-    /// Path of the group's folder.
+    /// Path of the control group's folder.
     pub cgroup: String,
-    /// Name of the tenant whose containers it has.
+    /// Name of the tenant to which the group's containers belong.
     pub tenant: String,
-    /// Connections that were opened or accepted since it is tuned.
+    /// Number of connections that the group has opened or accepted since it is tuned.
     pub connections: u64,
-    /// How often the kernel refused a setting to one of them.
+    /// Number of times that the kernel refused a setting to a new connection.
     pub refused: u64,
 }
 
@@ -278,29 +281,29 @@ impl TuneState {
     }
 }
 
-/// How often things happened.
+/// Counters of the agent since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Policies that were put into force.
+    /// Number of policies that the agent put into force.
     pub reloads: u64,
-    /// Policies that were refused.
+    /// Number of policies that the agent refused.
     pub reloads_refused: u64,
-    /// Times that desired and actual were compared.
+    /// Number of times that the agent compared the ports with the policy.
     pub reconciles: u64,
-    /// Times that netlink lost notifications and all interfaces were read again.
+    /// Number of times that netlink lost notifications and all interfaces were read again.
     pub netlink_overruns: u64,
-    /// Times that a port was attached.
+    /// Number of times that the agent attached a port.
     pub attached: u64,
-    /// Times that a port was detached.
+    /// Number of times that the agent detached a port.
     pub detached: u64,
-    /// Ports that could not be attached or detached, each time.
+    /// Number of failed attempts to attach or detach a port.
     pub failures: u64,
-    /// Connections to etcd that were lost or could not be made.
+    /// Number of connections to etcd that were lost or could not be made.
     pub etcd_losses: u64,
 }
 
 impl AgentState {
-    /// Returns the result of reading each policy: the file's, and the fleet's if there is one.
+    /// Returns the result of reading each policy: that of the file, and that of the fleet if there is one.
     pub fn reads(&self) -> impl Iterator<Item = &ReloadState> {
         std::iter::once(&self.reload).chain(self.etcd.as_ref().map(|etcd| &etcd.reload))
     }
@@ -353,7 +356,7 @@ mod former {
     }
 }
 
-/// Seconds of Unix time; 0 where the clock stands before that began.
+/// Returns the current time in seconds of Unix time; 0 if the clock shows a time before 1970.
 pub fn unix_s() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())

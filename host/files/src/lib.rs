@@ -35,7 +35,7 @@ fn is_exposed(metadata: &Metadata) -> bool {
     !is_ours(metadata) || metadata.mode() & OTHERS_WRITE != 0
 }
 
-/// Returns the bits of the file's mode that say who may do what.
+/// Returns the permission bits of the file's mode, with set-user-ID, set-group-ID and sticky bit.
 fn mode_of(metadata: &Metadata) -> u32 {
     metadata.mode() & 0o7777
 }

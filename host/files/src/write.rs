@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::FileError;
 
-/// Writes a file that only its owner can read, whole or not at all, whenever the process dies or the
-/// power fails. When it returns, the new content is on the disk.
+/// Writes a file that only its owner can read, in place of an earlier one: whole or not at all, whenever the process
+/// dies or the power fails. When it returns, the new content is on the disk.
 pub fn write(path: &Path, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), FileError> {
     let failed = |error| FileError::io(format!("write {}", path.display()), error);
     let beside = beside(path, "new");
@@ -33,7 +33,7 @@ pub fn write(path: &Path, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), F
         .map_err(failed)
 }
 
-/// Makes a folder that only its owner can enter, unless it exists.
+/// Makes a folder that only its owner can enter, with those above it, unless it exists.
 pub fn make_folder(path: &Path) -> Result<(), FileError> {
     fs::DirBuilder::new()
         .recursive(true)

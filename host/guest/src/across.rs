@@ -1,5 +1,5 @@
-//! The guest's groups at a channel to a host that couples guests: the reports, and the map for its
-//! answers.
+//! The guest's groups as the channel to a host that couples guests sees them: reports of the groups, and the map into
+//! which the host's answers are written.
 
 use crate::coupling::report::report_of;
 use crate::coupling::wire::{GroupName, GroupReport};
@@ -12,7 +12,7 @@ use crate::error::GuestError;
 use crate::groups::{Groups, from_bytes};
 use crate::layout::{uc_ctrl_group, uc_ctrl_group_key};
 
-/// The groups of a machine, or of one of its network namespaces, that a host couples.
+/// The groups that a host couples: all of a machine, or those of one of its network namespaces.
 #[derive(Debug)]
 pub struct Across<'a> {
     groups: &'a MapHandle,
@@ -21,7 +21,8 @@ pub struct Across<'a> {
 }
 
 impl<'a> Across<'a> {
-    /// Opens all groups; or, with `netns`, those that belong to one namespace alone (`apart`).
+    /// Opens the groups: all, or with `netns` those that belong only to the network namespace with this cookie
+    /// ([`CouplingPolicy::apart`](crate::CouplingPolicy::apart)).
     pub fn new(groups: &'a Groups, netns: Option<u64>) -> Self {
         Self {
             groups: &groups.groups,
@@ -51,8 +52,8 @@ impl<'a> Across<'a> {
         Ok(reports)
     }
 
-    /// Writes the host's answer for a group. Before the first answer, and one RTO after the last,
-    /// the group goes on uncoupled.
+    /// Writes the host's answer for a group. The group follows an answer for one RTO; without a current answer it is
+    /// uncoupled.
     pub fn tell(&self, name: &GroupName, told: &Told) -> Result<(), GuestError> {
         let key = key_of(name);
         let written = self
@@ -61,7 +62,7 @@ impl<'a> Across<'a> {
         written.map_err(|error| GuestError::from_libbpf("write the host's answer", &error))
     }
 
-    /// Removes the host's answer for a group that has ended.
+    /// Removes the host's answer for a group that has ended; does nothing if there is none.
     pub fn forget(&self, name: &GroupName) {
         let _nothing_was_told = self.told.delete(key_of(name).as_bytes());
     }

@@ -9,7 +9,7 @@ use nix::sys::statfs::statfs;
 
 use crate::error::{GuestError, Linux};
 
-/// Mount points of the unified hierarchy: alone, or beside the version 1 hierarchies.
+/// Mount points of the unified hierarchy: without version 1 hierarchies, or in addition to them.
 const PLACES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// The `f_type` of the unified hierarchy (linux/magic.h).
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
@@ -21,10 +21,10 @@ const CGROUP1_MAGIC: i64 = 0x27_e0eb;
 pub(crate) struct Cgroup(OwnedFd);
 
 impl Cgroup {
-    /// Opens a folder, or the whole unified hierarchy.
+    /// Opens the control group at `path`; with `None`, the root of the unified hierarchy.
     ///
     /// # Errors
-    /// [`GuestError::NotACgroup`]; a group of version 1; no hierarchy of control groups.
+    /// [`GuestError::NotACgroup`]; the path is a control group of version 1; no unified hierarchy is mounted.
     pub fn open(path: Option<&Path>) -> Result<Self, GuestError> {
         let path = match path {
             Some(path) => {
@@ -38,7 +38,7 @@ impl Cgroup {
         Ok(Self(file.into()))
     }
 
-    /// Attaches a program to the sockets of this group's processes, and of those below.
+    /// Attaches a program to the sockets of processes in this control group and in groups below it.
     pub fn attach(&self, program: &ProgramMut<'_>, needed: Linux) -> Result<Link, GuestError> {
         let attached = program.attach_cgroup(self.0.as_raw_fd());
         let action = || format!("attach {}", program.name().to_string_lossy());
@@ -66,7 +66,7 @@ fn check(path: &Path) -> Result<(), GuestError> {
 /// Returns the mount point of the unified hierarchy of control groups (cgroup2).
 ///
 /// # Errors
-/// No hierarchy of control groups is mounted.
+/// No unified hierarchy is mounted.
 pub fn hierarchy() -> Result<PathBuf, GuestError> {
     let places = PLACES.map(Path::new);
     let found = places

@@ -1,4 +1,4 @@
-//! The clock that the programs read.
+//! The clock that the BPF programs read.
 
 use std::time::Duration;
 

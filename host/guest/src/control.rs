@@ -1,4 +1,4 @@
-//! A congestion control in the kernel's list, independent of its algorithm.
+//! Registration of a congestion control in the kernel, whatever its algorithm.
 
 use std::ffi::OsStr;
 
@@ -7,39 +7,39 @@ use uc_port::KernelError;
 
 use crate::error::{GuestError, Linux};
 
-/// Length of `TCP_CA_NAME_MAX`, including the terminating NUL.
+/// The kernel's `TCP_CA_NAME_MAX`: maximum length of a name in bytes, including the terminating NUL.
 const NAME_BYTES: usize = 16;
-/// First kernel in which a congestion control can be a pinned link.
+/// First kernel in which the registration of a congestion control can be a pinned link.
 const NEEDED: Linux = Linux(6, 4);
 
-/// Registered congestion controls of one object, which share its maps. Sockets can choose one while
-/// its link or a pin of it exists; afterwards the kernel removes it from its list, and keeps it for
-/// the connections that use it.
+/// Registered congestion controls of one object, which share its maps. Sockets can choose a congestion control while
+/// its link or a pin of the link exists. Afterwards the kernel removes it from its list, and keeps it for the
+/// connections that use it.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub registered: Vec<Registered>,
     object: Object,
 }
 
-/// One registered congestion control.
+/// One congestion control that this program registered in the kernel.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub name: String,
     pub link: Link,
 }
 
-/// A congestion control of an object.
+/// A congestion control in an object file, which is a map of type struct_ops.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ops<'a> {
-    /// Name of its struct, whose first field is the congestion control's name.
+    /// Name of the congestion control's struct in the object file.
     pub ops: &'a str,
-    /// The name to register; `None` if this kernel can't have it.
+    /// The name to register in the kernel; `None`: not registered, because this kernel can't have it.
     pub name: Option<&'a str>,
 }
 
 impl Control {
-    /// Loads the object and registers every congestion control that has a name. Calls `prepare`
-    /// with the maps before a socket can choose one of them.
+    /// Loads the object and registers every congestion control that has a name to register. Calls `prepare` with the
+    /// loaded object before a socket can choose one of them.
     pub fn register(
         bytes: &[u8],
         all: &[Ops<'_>],
@@ -59,7 +59,7 @@ impl Control {
         Ok(Self { registered, object })
     }
 
-    /// Returns a map of the object.
+    /// Returns a map of the congestion control's object.
     pub fn map(&self, name: &str) -> Result<MapHandle, GuestError> {
         map_of(&self.object, name)
     }
@@ -83,7 +83,7 @@ fn loading(all: &[Ops<'_>]) -> String {
     format!("load the congestion control '{}'", names.join("' and '"))
 }
 
-/// Writes the names into the object and loads it into the kernel.
+/// Writes the names to register into the object's structs, and loads the object into the kernel.
 fn load(bytes: &[u8], all: &[Ops<'_>]) -> Result<Object, GuestError> {
     let failed = |error| GuestError::from_loading(loading(all), &error, NEEDED);
     let mut open = ObjectBuilder::default()
@@ -124,7 +124,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), GuestError> {
     check_beginning(name, "")
 }
 
-/// Checks the beginning of a name, given by the user, to which `ending` is appended.
+/// Checks the beginning of a name, given by the user, to which `ending` will be appended.
 pub(crate) fn check_beginning(name: &str, ending: &str) -> Result<(), GuestError> {
     let most = NAME_BYTES - 1 - ending.len();
     let fits = (1..=most).contains(&name.len());
@@ -137,7 +137,7 @@ pub(crate) fn check_beginning(name: &str, ending: &str) -> Result<(), GuestError
     }
 }
 
-/// Suppresses libbpf's own messages on standard error, which repeat the returned error.
+/// Suppresses libbpf's own messages on standard error, because the returned error repeats them.
 pub(crate) fn quieten() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
 }

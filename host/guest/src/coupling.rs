@@ -8,7 +8,7 @@
 //! - [`host`]: the host's groups, without a clock or a socket.
 //! - [`report`]: a guest's report of a group.
 //! - [`guest`]: the guest's end of a channel, without a clock or a socket.
-//! - [`sockets`]: opening of the guests' sockets, which may need more rights than coupling them.
+//! - [`sockets`]: opening of the guests' sockets, which may need more rights than the rest.
 //! - [`channel`], `guest_channel`, [`serve`]: descriptors, and the host's loop over them.
 
 pub mod channel;

@@ -13,26 +13,25 @@ use crate::layout::{uc_ccc_policy, uc_ctrl, uc_ctrl_policy};
 
 /// The object that clang compiled from `guest/ctrltcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ctrltcp.bpf.o"));
-/// Maximum number of processes with a private instance at the same time; a name has no room for
-/// more digits.
+/// Maximum number of processes with a private instance at the same time: a name has room for two digits.
 const PRIVATE_NAMES_MAX: u32 = 99;
 
-/// The definition of groups, and their behaviour.
+/// Which connections form a group, and how a group behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CouplingPolicy {
-    /// Bits of an IPv4 remote address that identify a group, 0 to 32: 32 is one group per host, 0
-    /// one for all.
+    /// Number of leading bits of an IPv4 remote address that identify a group, 0 to 32. 32: one group per remote host;
+    /// 0: one group for all IPv4 connections.
     pub prefix4: u8,
-    /// Bits of an IPv6 remote address that identify a group, 0 to 128: 128 is one group per host, 0
-    /// one for all.
+    /// Number of leading bits of an IPv6 remote address that identify a group, 0 to 128. 128: one group per remote
+    /// host; 0: one group for all IPv6 connections.
     pub prefix6: u8,
     /// Whether each network namespace has groups of its own.
     pub apart: bool,
-    /// Aggressiveness a in 1/2^16: a group of n competes like 1 + a·(n − 1) TCPs.
+    /// Aggressiveness a in 1/2^16: a group of n flows competes like 1 + a·(n − 1) TCP flows.
     pub aggressiveness_q16: u32,
-    /// Whether n counts guests instead of flows.
+    /// Whether n in the aggressiveness counts guests instead of flows.
     pub by_guests: bool,
-    /// Whether the flows share the rate instead of the window.
+    /// Whether the group's flows share the rate instead of the window.
     pub by_rate: bool,
     /// Maximum number of segments that a flow may send at once into a share that other flows'
     /// packets still fill; 0 means 2.
@@ -73,8 +72,7 @@ impl CouplingPolicy {
     }
 }
 
-/// Reno and CUBIC whose connections share windows. Dropping it unregisters both, unless they were
-/// pinned.
+/// Reno and CUBIC whose connections share windows. Dropping this value unregisters both, unless they were pinned.
 #[derive(Debug)]
 pub struct Ctrltcp {
     control: Control,
@@ -82,32 +80,32 @@ pub struct Ctrltcp {
     groups: Groups,
 }
 
-/// The state of one coupled connection.
+/// The state of one connection that shares its group's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoupledState {
-    /// Whether the connection is in a group.
+    /// Whether the connection has joined a group.
     pub joined: bool,
-    /// The window of the group's last answer.
+    /// The connection's window in the group's last answer, in bytes.
     pub given_bytes: u32,
-    /// Priority of the connection within its namespace, 1 to 255.
+    /// Priority of the connection within its network namespace, 1 to 255.
     pub priority: u8,
-    /// Weight of the connection's network namespace.
+    /// Weight of the connection's network namespace within the group.
     pub weight: u32,
 }
 
 impl Ctrltcp {
-    /// Common beginning of the names under which `uc guest load` registers both.
+    /// Beginning of both names under which `uc guest load` registers Reno and CUBIC.
     pub const NAME: &str = "uc_ctrl";
 
-    /// The longer ending of a name, which limits the length of its beginning.
+    /// The longer of the endings `tcp` and `cubic`; it limits the length of a name's beginning.
     pub(crate) const LONGEST_ENDING: &str = "cubic";
 
-    /// Returns the names of both congestion controls with this beginning: over Reno, over CUBIC.
+    /// Returns the two names with this beginning: of the congestion control over Reno, and of the one over CUBIC.
     pub fn names_of(name: &str) -> [String; 2] {
         [format!("{name}tcp"), format!("{name}cubic")]
     }
 
-    /// Registers `<name>tcp` and, if the kernel has CUBIC, `<name>cubic`. They share their groups.
+    /// Registers `<name>tcp` over Reno and, if the kernel has CUBIC, `<name>cubic`. Both share the same groups.
     ///
     /// # Errors
     /// [`GuestError::NameTaken`], and the errors of loading programs.
@@ -137,8 +135,8 @@ impl Ctrltcp {
         })
     }
 
-    /// Registers both for this process alone, under the first free of the names `uc_ctrl.1`,
-    /// `uc_ctrl.2` and so on: they are unregistered when the value is dropped or the process ends.
+    /// Registers both congestion controls for this process alone, under names with the first free beginning of
+    /// `uc_ctrl.1`, `uc_ctrl.2` and so on. They are unregistered when the value is dropped or the process ends.
     ///
     /// # Errors
     /// As [`Self::register`].
@@ -152,13 +150,12 @@ impl Ctrltcp {
         }
     }
 
-    /// Returns the name by which a socket chooses the one over Reno.
+    /// Returns the name by which a socket chooses the congestion control over Reno.
     pub fn name(&self) -> &str {
         &self.control.registered[0].name
     }
 
-    /// Returns the name by which a socket chooses the one over CUBIC; `None` if the kernel lacks
-    /// CUBIC.
+    /// Returns the name by which a socket chooses the congestion control over CUBIC; `None` if the kernel lacks CUBIC.
     pub fn cubic_name(&self) -> Option<&str> {
         let cubic = self.control.registered.get(1)?;
         Some(&cubic.name)
@@ -188,7 +185,7 @@ impl Ctrltcp {
         }))
     }
 
-    /// Pins each congestion control at `place` of its name, and the groups at `folder`.
+    /// Pins each congestion control at the path that `place` returns for its name, and the groups' maps in `folder`.
     pub(crate) fn pin(
         &mut self,
         place: impl Fn(&str) -> std::path::PathBuf,

@@ -12,37 +12,37 @@ use crate::layout::uc_dctcp;
 
 /// The object that clang compiled from `guest/dctcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o"));
-/// Name of its `struct tcp_congestion_ops`, and of the pinned congestion control.
+/// Name of the `struct tcp_congestion_ops` in the object, and of the pinned congestion control.
 const OPS: &str = "uc_dctcp";
-/// Maximum number of processes with a private instance at the same time.
+/// Maximum number of processes with a private instance at the same time: a name has room for three digits.
 const PRIVATE_NAMES_MAX: u32 = 999;
 
-/// DCTCP, registered in the kernel. Dropping it unregisters it, unless it was pinned.
+/// DCTCP, registered in the kernel. Dropping this value unregisters DCTCP, unless it was pinned.
 #[derive(Debug)]
 pub struct Dctcp {
     control: Control,
     connections: MapHandle,
 }
 
-/// The DCTCP state of one connection.
+/// The DCTCP state of one connection in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DctcpState {
     /// The estimate α of the marked fraction, in 1/2^30.
     pub alpha_q30: u32,
     /// Number of observation windows that have ended.
     pub windows: u32,
-    /// Number of window reductions, for marks or losses.
+    /// Number of window reductions, for both marks and losses.
     pub reductions: u32,
-    /// As a receiver: number of changes between marked and unmarked segments.
+    /// As a receiver: number of changes between marked and unmarked segments in the order of arrival.
     pub transitions: u32,
-    /// Payload bytes that were acknowledged.
+    /// Number of payload bytes that the peer has acknowledged.
     pub acked_bytes: u64,
-    /// Payload bytes that were acknowledged with ECE.
+    /// Number of payload bytes that the peer has acknowledged with ECE.
     pub marked_bytes: u64,
 }
 
 impl Dctcp {
-    /// The name under which `uc guest load` registers it.
+    /// The name under which `uc guest load` registers DCTCP.
     pub const NAME: &str = OPS;
 
     /// Registers DCTCP under this name.
@@ -62,8 +62,8 @@ impl Dctcp {
         })
     }
 
-    /// Registers DCTCP for this process alone, under the first free of the names `uc_dctcp.1`,
-    /// `uc_dctcp.2` and so on: it is unregistered when the value is dropped or the process ends.
+    /// Registers DCTCP for this process alone, under the first free of the names `uc_dctcp.1`, `uc_dctcp.2` and so on.
+    /// DCTCP is unregistered when the value is dropped or the process ends.
     ///
     /// # Errors
     /// As [`Self::register`].
@@ -77,7 +77,7 @@ impl Dctcp {
         }
     }
 
-    /// Returns the name by which a socket chooses it.
+    /// Returns the name by which a socket chooses this DCTCP.
     pub fn name(&self) -> &str {
         &self.control.registered[0].name
     }
@@ -101,7 +101,7 @@ impl Dctcp {
     }
 }
 
-/// Parses the map's value, in the program's layout.
+/// Parses a map's value, which has the BPF program's layout; `None` if the length is wrong.
 fn parsed(bytes: &[u8]) -> Option<DctcpState> {
     let raw: uc_dctcp = from_bytes(bytes)?;
     Some(DctcpState {

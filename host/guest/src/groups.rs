@@ -1,4 +1,4 @@
-//! The groups of coupled connections in this kernel: who shares which window, and by what weights.
+//! The groups of coupled connections in this kernel: which connections share which window, and by what weights.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::layout::{
     uc_ctrl_weight_key,
 };
 
-/// The maps by the names that they have in the object and where they are pinned.
+/// Names of the maps, both in the object and as pins.
 const GROUPS: &str = "groups";
 const GUESTS: &str = "guests";
 const WEIGHTS: &str = "weights";
 const POLICIES: &str = "policies";
 const TOLD: &str = "told";
 
-/// The maps of one `ctrltcp`.
+/// The maps of one loaded pair of `ctrltcp` congestion controls.
 #[derive(Debug)]
 pub struct Groups {
     pub(crate) groups: MapHandle,
@@ -34,37 +34,36 @@ pub struct Groups {
 /// A group: connections to the same remote prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupState {
-    /// Remote prefix of the group's connections, zeros after it.
+    /// Remote prefix of the group's connections, with zeros after it.
     pub remote: IpAddr,
-    /// The namespace that has this group to itself; `None` where namespaces share it.
+    /// Cookie of the network namespace that has this group to itself; `None` if namespaces share the group.
     pub netns: Option<u64>,
-    /// The window that all members share.
+    /// Window that all connections of the group share, in bytes.
     pub window_bytes: u32,
-    /// The window is the part that a host gives this guest's group, by an answer that is still
-    /// fresh.
+    /// Whether the window is the part that a host gives this guest's group, by an answer of at most one RTO ago.
     pub by_host: bool,
-    /// Number of connections, including idle ones.
+    /// Number of connections of the group, including idle ones.
     pub connections: u32,
-    /// Flows that reported in this epoch or the last.
+    /// Number of the group's flows that reported in this epoch or the last.
     pub flows: u32,
-    /// Loss events that the group has answered.
+    /// Number of loss events to which the group has responded.
     pub cuts: u32,
-    /// The group's guests, by their namespaces' cookies.
+    /// The group's guests, sorted by network namespace cookie.
     pub guests: Vec<GuestState>,
 }
 
 /// A guest of a group: the connections of one network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestState {
-    /// The guest's namespace (`SO_NETNS_COOKIE`).
+    /// Cookie of the guest's network namespace (`SO_NETNS_COOKIE`).
     pub netns: u64,
-    /// The guest's weight in the group.
+    /// Weight of the guest in the group.
     pub weight: u32,
-    /// Number of connections, including idle ones.
+    /// Number of the guest's connections in the group, including idle ones.
     pub connections: u32,
-    /// Flows that reported in this epoch or the last.
+    /// Number of the guest's flows that reported in this epoch or the last.
     pub flows: u32,
-    /// The guest's part of the group's window.
+    /// The guest's part of the group's window, in bytes.
     pub share_bytes: u64,
 }
 
@@ -106,7 +105,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Reads all groups, sorted by remote address; each is a consistent copy.
+    /// Reads all groups, sorted by remote address. A group's own values are read at one moment, those of its guests may
+    /// be newer.
     pub fn list(&self) -> Result<Vec<GroupState>, GuestError> {
         let failed = |error| GuestError::from_libbpf("read the groups", &error);
         let mut list = Vec::new();
@@ -134,19 +134,20 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Gives a network namespace this weight among a group's guests, in every group, also for the
-    /// connections that there are. 1 is everybody's who was given none.
+    /// Gives a network namespace this weight in every group, 1 to 255, also for existing connections. A namespace that
+    /// was given none has weight 1.
     ///
     /// # Errors
-    /// [`GuestError::BadWeight`], or the kernel's.
+    /// [`GuestError::BadWeight`] for 0, or the kernel's.
     pub fn set_weight(&self, netns: u64, weight: u8) -> Result<(), GuestError> {
         self.set(netns, 0, weight)
     }
 
-    /// Gives the flows of a namespace that have this port at either end a priority among its flows.
+    /// Gives the flows of a network namespace that have this TCP port at either end a priority, 1 to 255, relative to
+    /// its other flows.
     ///
     /// # Errors
-    /// [`GuestError::BadWeight`], or the kernel's.
+    /// [`GuestError::BadWeight`] for port or priority 0, or the kernel's.
     pub fn set_priority(&self, netns: u64, port: u16, priority: u8) -> Result<(), GuestError> {
         if port == 0 {
             return Err(GuestError::BadWeight { number: 0 });
@@ -225,7 +226,8 @@ fn group_state(
     }
 }
 
-/// As the programs read it: an answer is worth a retransmission timeout.
+/// Returns whether the group follows a host's answer, by the programs' rule: an answer is valid for one round trip plus
+/// the minimum RTO.
 fn follows_host(group: &uc_ctrl_group) -> bool {
     let srtt_us = u64::from(group.ccc.srtt_max_us.max(group.ccc.srtt_was_us)) / 8;
     let until_ns = group.host.taken_ns + srtt_us * 1000 + RTO_MIN_NS;

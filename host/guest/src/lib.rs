@@ -45,7 +45,7 @@ pub use store::Store;
 pub use tune::{Tuning, TuningState};
 pub use tunings::Tunings;
 
-/// What bindgen makes of the state in `guest/`.
+/// The types that bindgen generates from the state in `guest/`.
 mod layout {
     #![allow(non_camel_case_types, missing_docs, dead_code)]
     #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]

@@ -18,8 +18,10 @@ pub fn cookie() -> Result<u64, GuestError> {
     read().map_err(|error| failed("of this process", error))
 }
 
-/// Returns the cookie of the network namespace that this file names: `/run/netns/NAME`,
-/// `/proc/PID/ns/net`.
+/// Returns the cookie of the network namespace that this file names, such as `/run/netns/NAME` or `/proc/PID/ns/net`.
+///
+/// # Errors
+/// The file can't be opened, names no network namespace, or the process may not enter it.
 pub fn cookie_at(path: &Path) -> Result<u64, GuestError> {
     let inside = || -> io::Result<u64> {
         setns(File::open(path)?, CloneFlags::CLONE_NEWNET)?;

@@ -1,4 +1,4 @@
-//! Pins of one object in a folder of bpffs: its links, and the maps from which others read its state.
+//! Pins of one object in a folder of bpffs: its links, and the maps from which other processes read its state.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::groups::from_bytes;
 /// Pins links and maps by their names.
 ///
 /// # Errors
-/// The kernel's refusal; what is pinned until then stays.
+/// The kernel's refusal; links and maps that were pinned before it stay pinned.
 pub(crate) fn pin(
     folder: &Path,
     links: &mut [(&'static str, Link)],
@@ -34,7 +34,7 @@ pub(crate) fn pin(
     Ok(())
 }
 
-/// Reads the only value of a pinned map.
+/// Reads the only value of a pinned array map.
 pub(crate) fn read<T: FromBytes>(path: &Path) -> Result<T, GuestError> {
     let action = || format!("read {}", path.display());
     let failed = |error| GuestError::from_libbpf(action(), &error);

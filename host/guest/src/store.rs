@@ -1,7 +1,7 @@
-//! The pins in bpffs. `/sys/fs/bpf/undercurrent-guest/<name>` registers the congestion control of
-//! that name, with hyphens for dots: a BPF file system has no dots, and a congestion control no
-//! hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` contains the maps of the coupled congestion
-//! controls of that name while one of them is registered. `/sys/fs/bpf/undercurrent-pvtcp/`
+//! The pins in bpffs. `/sys/fs/bpf/undercurrent-guest/<name>` keeps the congestion control of that name registered. A
+//! pin's name has hyphens where the congestion control's has dots, because a BPF file system allows no dots; a
+//! congestion control's name has no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` contains the maps of the coupled
+//! congestion controls of that name while at least one of them is registered. `/sys/fs/bpf/undercurrent-pvtcp/`
 //! contains PVTCP's two programs and the maps of its state.
 
 use std::fs::{self, DirBuilder};
@@ -21,7 +21,7 @@ use crate::pvtcp::{LeastTimeout, LeastTimeoutState, Pvtcp};
 /// The `f_type` of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// The folders of one machine's pins.
+/// The folders in which this machine's loaded congestion controls are pinned.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -52,8 +52,8 @@ impl Store {
         dctcp.pin(&self.pin_of(name))
     }
 
-    /// Registers the coupled `<name>tcp` and `<name>cubic`, and returns their names; the second
-    /// only if the kernel has CUBIC.
+    /// Registers the coupled congestion controls `<name>tcp` and, if the kernel has CUBIC, `<name>cubic`. Returns the
+    /// registered names.
     ///
     /// # Errors
     /// [`GuestError`]; nothing stays pinned then.
@@ -107,8 +107,8 @@ impl Store {
         names_in(&self.folder)
     }
 
-    /// Makes the minimum RTOs of new connections follow the guest's stalls, in this control group
-    /// and those below it; everywhere if `cgroup` is `None`.
+    /// Loads PVTCP: the minimum RTO of new connections follows the guest's stalls, in this control group and groups
+    /// below it; everywhere if `cgroup` is `None`.
     ///
     /// # Errors
     /// [`GuestError`]; nothing stays pinned then.
@@ -151,7 +151,7 @@ impl Store {
         fs::remove_dir_all(&self.pvtcp).map_err(|error| failed("remove", &self.pvtcp, error))
     }
 
-    /// Unregisters `name`. Connections that use it keep it.
+    /// Unregisters the congestion control `name`. Connections that use it keep it.
     ///
     /// # Errors
     /// [`GuestError::NotLoaded`], or the kernel's refusal.
@@ -176,7 +176,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the groups of coupled congestion controls that are no longer registered.
+    /// Removes the pinned groups of coupled congestion controls that are no longer registered.
     fn sweep(&self) -> Result<(), GuestError> {
         for name in self.couplings()? {
             let registered = Ctrltcp::names_of(&name);
@@ -199,7 +199,7 @@ impl Store {
     }
 }
 
-/// Checks that a folder of pins would lie in a BPF file system.
+/// Checks that this folder of pins, which need not exist yet, is within a BPF file system.
 pub(crate) fn check_bpffs(folder: &Path) -> Result<(), GuestError> {
     let parent = folder.parent().unwrap_or(Path::new("/"));
     match statfs(parent) {
@@ -211,12 +211,12 @@ pub(crate) fn check_bpffs(folder: &Path) -> Result<(), GuestError> {
     }
 }
 
-/// Creates a folder unless it exists.
+/// Creates a folder for pins unless it exists.
 pub(crate) fn make(folder: &Path) -> Result<(), GuestError> {
     make_for(folder, 0o777)
 }
 
-/// Creates a folder with these mode bits, less the umask, unless it exists.
+/// Creates a folder with these mode bits, reduced by the process's umask, unless it exists.
 pub(crate) fn make_for(folder: &Path, mode: u32) -> Result<(), GuestError> {
     match DirBuilder::new().mode(mode).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -226,7 +226,7 @@ pub(crate) fn make_for(folder: &Path, mode: u32) -> Result<(), GuestError> {
     }
 }
 
-/// Returns the names pinned in a folder, sorted.
+/// Returns the names of the congestion controls that are pinned in a folder, sorted; none if there is no folder.
 pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>, GuestError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

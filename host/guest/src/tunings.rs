@@ -1,6 +1,5 @@
-//! The tunings of this host. `/sys/fs/bpf/undercurrent-tune/<id>/` contains the program's link and the
-//! maps of its state; the id is that of the control group, which a path that is used again does not
-//! have.
+//! The tunings of this host. `/sys/fs/bpf/undercurrent-tune/<id>/` contains the program's link and the maps of its
+//! state. `<id>` has the control group's inode number: a new group at the same path has another one.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,10 +12,10 @@ use crate::error::GuestError;
 use crate::store::{check_bpffs, failed, make_for, names_in};
 use crate::tune::{Tuned, Tuning, TuningState};
 
-/// Mode bits of the folders: who could open them could lock them.
+/// Mode bits of the folders: a user who could open them could also lock them.
 const ROOT_ONLY: u32 = 0o700;
 
-/// The tunings that are pinned, in one folder of bpffs.
+/// The pinned tunings of this host, in one folder of bpffs.
 #[derive(Clone, Debug)]
 pub struct Tunings {
     folder: PathBuf,
@@ -31,8 +30,8 @@ impl Default for Tunings {
 }
 
 impl Tunings {
-    /// Tunes the new connections of a control group's processes, and of groups below it, until it is
-    /// removed, the group ends or the machine restarts. Returns the group's path.
+    /// Tunes the new connections of processes in a control group and in groups below it, until the tuning is removed,
+    /// the group ends or the machine restarts. Returns the group's path.
     ///
     /// # Errors
     /// [`GuestError`]; nothing stays pinned then.
@@ -40,7 +39,7 @@ impl Tunings {
         self.pin(cgroup, tuning, false)
     }
 
-    /// Does as [`Tunings::add`], and marks the tuning as one that a policy wants.
+    /// Tunes a control group as [`Tunings::add`] does, and marks the tuning as one that a policy wants.
     ///
     /// # Errors
     /// As [`Tunings::add`].
@@ -81,7 +80,7 @@ impl Tunings {
         pinned.map(|()| path.display().to_string())
     }
 
-    /// Removes the tuning of a control group, and returns its path. Connections keep what they have.
+    /// Removes the tuning of a control group, and returns the group's path. Existing connections keep their settings.
     ///
     /// # Errors
     /// The group is not tuned, or the kernel's refusal.
@@ -105,7 +104,7 @@ impl Tunings {
         Ok(state.cgroup)
     }
 
-    /// Returns all tunings, sorted by path. Removes what is left of control groups that have ended.
+    /// Returns all tunings, sorted by path. Removes the remains of tunings whose control groups have ended.
     pub fn all(&self) -> Result<Vec<TuningState>, GuestError> {
         if !self.folder.exists() {
             return Ok(Vec::new());
@@ -124,8 +123,8 @@ impl Tunings {
         Ok(all)
     }
 
-    /// Refuses a control group that is tuned already, or lies within one that is, or has one within it:
-    /// of two programs at a socket the outer one would win.
+    /// Refuses a control group if it, a group around it or a group within it is tuned already: of two programs at a
+    /// socket the outer one would win.
     fn check_alone(&self, path: &Path) -> Result<(), GuestError> {
         for (folder, state) in self.read_all()? {
             let other = Path::new(&state.cgroup);
@@ -141,8 +140,8 @@ impl Tunings {
         Ok(())
     }
 
-    /// Returns every tuning with its folder, also of control groups that have ended. Removes a folder
-    /// that a killed process has not filled.
+    /// Returns every tuning with its folder of pins, also those of control groups that have ended. Removes a folder
+    /// whose creator was killed before it had all pins.
     fn read_all(&self) -> Result<Vec<(PathBuf, TuningState)>, GuestError> {
         let mut all = Vec::new();
         for name in names_in(&self.folder)? {
@@ -156,27 +155,27 @@ impl Tunings {
         Ok(all)
     }
 
-    /// Returns whether the control group of this tuning has ended: its path is gone, or another group's.
-    /// The link does not say so, since sockets keep an ended group alive.
+    /// Returns whether the control group of this tuning has ended: its path is gone, or belongs to another group now.
+    /// The link can't show this, because sockets keep an ended group alive.
     fn has_ended(&self, folder: &Path, state: &TuningState) -> bool {
         let own = self.folder_of(Path::new(&state.cgroup));
         own.map_or(true, |own| own != folder)
     }
 
-    /// Returns the folder of a control group's tuning.
+    /// Returns the folder of pins for a control group's tuning.
     fn folder_of(&self, cgroup: &Path) -> Result<PathBuf, GuestError> {
         let meta = fs::metadata(cgroup).map_err(|error| failed("look at", cgroup, error))?;
         Ok(self.folder.join(format!("cgroup{}", meta.ino())))
     }
 
-    /// Waits until no other process changes tunings.
+    /// Takes the lock of the tunings' folder; waits while another process changes tunings.
     fn lock(&self) -> Result<Flock<File>, GuestError> {
         let open = File::open(&self.folder).map_err(|error| failed("open", &self.folder, error))?;
         let locked = Flock::lock(open, FlockArg::LockExclusive);
         locked.map_err(|(_, errno)| failed("lock", &self.folder, io::Error::from(errno)))
     }
 
-    /// Removes the folder if no tuning is left.
+    /// Removes the folder of all tunings if none is left.
     fn leave(&self) {
         let _others_are_left = fs::remove_dir(&self.folder);
     }

@@ -2,24 +2,24 @@
 
 use std::ops::AddAssign;
 
-/// Counters since the process started.
+/// Counters of held packets since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that the programs handed over.
+    /// Number of packets that the programs handed to this process.
     pub packets: u64,
-    /// Packets of held flows that passed, because the process was too slow or the packet too large.
+    /// Number of packets of held flows that passed, because the process was too slow or the packet too large.
     pub passed: u64,
-    /// Connections that are not held, since there was no memory for them, or others made them make room
+    /// Number of connections that are not held: there was no memory for them, or other connections displaced them
     /// before their handshake was over.
     pub flows_unheld: u64,
-    /// SYNs and SYN-ACKs that passed, because too many came at once. Their connections are not held.
+    /// Number of SYNs and SYN-ACKs that passed, because too many came at once. Their connections are not held.
     pub syns_passed: u64,
-    /// Packets that an interface did not take.
+    /// Number of packets that an interface did not take.
     pub unsent: u64,
-    /// Times that the process got no CPU for so long that packets passed. Then it released all that it
-    /// held.
+    /// Number of times that the process got no CPU for so long that packets passed. Then it sent all waiting ACKs, and
+    /// dropped its copies of data.
     pub stalls: u64,
-    /// Decisions about packets, by the ports' holds.
+    /// Counters of the holds' decisions about packets.
     pub decisions: uc_hold_core::Counts,
 }
 

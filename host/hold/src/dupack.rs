@@ -9,7 +9,7 @@
 //! - `frame`: a duplicate ACK as a frame for the guest.
 //! - `wire`: the socket at a port: sends frames, and learns guests' Ethernet addresses.
 //! - `sender`: walks through the flow table at intervals.
-//! - [`Setup`], [`Status`]: what an agent tells the process; what it answers.
+//! - [`Setup`], [`Status`]: what an agent has the process do; the process's report.
 
 mod frame;
 mod sender;
@@ -18,6 +18,6 @@ mod wire;
 pub use sender::Sender;
 pub use uc_service::commands::dupack::{Counts, Done, PortSetup, Setup, Status};
 
-/// What the duplicate ACKs may do to a guest, in one line.
+/// Risk that duplicate ACKs have for a guest, as a text for messages.
 pub const CAVEAT: &str = "on a path whose round-trip time jumps, duplicate ACKs come before the late ACKs, and \
      each time a guest needlessly halves its window";

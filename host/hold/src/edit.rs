@@ -15,7 +15,7 @@ use crate::frame::{
 const IPV6_BYTES: usize = 40;
 /// Mask of the ECN codepoint in the second byte of the IP header; in IPv6 it lies four bits higher.
 const ECN_BITS: u8 = 0x03;
-/// Flags that not every part of a super-segment carries.
+/// TCP flags that a part of a super-segment, or a bare ACK, may lack.
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const PSH: u8 = 0x08;
@@ -78,14 +78,14 @@ impl Frame {
         bare
     }
 
-    /// Writes ACK number and window.
+    /// Writes the ACK number and the window field into the frame, and corrects its checksum.
     pub fn set_ack(&mut self, ack: u32, window: u16) {
         self.set(ACK, ack.to_be_bytes());
         self.set(WINDOW, window.to_be_bytes());
         self.finish();
     }
 
-    /// Writes NOPs over the SACK blocks.
+    /// Overwrites the SACK option of the frame with NOPs.
     pub fn remove_sack(&mut self) {
         let found = self.options().find(|(kind, _)| *kind == KIND_SACK);
         if let Some((_, value)) = found {
@@ -94,7 +94,7 @@ impl Frame {
         }
     }
 
-    /// Writes the timestamps, if the frame has that option.
+    /// Overwrites both values of the timestamps option, if the frame has that option.
     pub fn set_timestamps(&mut self, value: [u8; 8]) {
         if let Some(at) = self.timestamps_at() {
             self.bytes[at].copy_from_slice(&value);

@@ -21,12 +21,12 @@ pub const KIND_NOP: u8 = 1;
 pub const KIND_SACK: u8 = 5;
 const KIND_TIMESTAMPS: u8 = 8;
 
-/// What a frame's checksum field holds.
+/// The state of a frame's checksum field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// The sum of the pseudo-header: hardware is to complete it.
     Partial,
-    /// The right sum.
+    /// The field holds the complete, right checksum.
     Complete,
     /// A wrong sum: the packet was damaged, and its receiver will drop it.
     Wrong,
@@ -45,15 +45,16 @@ pub struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tcp_at: usize,
     pub(crate) payload: Range<usize>,
-    /// Payload of one segment on the wire; 0: the frame is one segment.
+    /// Payload bytes of one segment on the wire; 0: the frame is one segment.
     pub(crate) gso_bytes: usize,
     pub(crate) checksum: Checksum,
     pub(crate) marks: Marks,
 }
 
 impl Frame {
-    /// Reads a frame whose TCP header begins at `tcp_at`, with this much payload behind it. `None` if the
-    /// headers do not lie within it.
+    /// Reads a frame whose TCP header begins at byte `tcp_at` and is followed by `payload` bytes of payload.
+    /// `gso_bytes`: payload bytes of one segment on the wire; 0: the frame is one segment. Returns `None` if headers
+    /// and payload do not lie within `bytes`.
     pub fn read(bytes: &[u8], tcp_at: usize, payload: usize, gso_bytes: usize) -> Option<Self> {
         let offset = usize::from(*bytes.get(tcp_at + DATA_OFFSET)? >> 4) * 4;
         let payload_at = tcp_at + offset;
@@ -76,7 +77,8 @@ impl Frame {
         Some(frame)
     }
 
-    /// Returns what the checksum field holds. The kernel gives every super-segment a partial one.
+    /// Computes the state of the checksum field of a frame that is one segment; super-segments always have a partial
+    /// checksum.
     fn verify(&self) -> Checksum {
         let pseudo = self.pseudo_header();
         let field = self.tcp_at + CHECKSUM;
@@ -104,7 +106,7 @@ impl Frame {
             .add_slice(&length.to_be_bytes())
     }
 
-    /// Returns the whole frame.
+    /// Returns all bytes of the frame.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -114,17 +116,17 @@ impl Frame {
         self.tcp_at
     }
 
-    /// Returns the length of all headers.
+    /// Returns the length of the frame's headers together, in bytes.
     pub fn header_bytes(&self) -> usize {
         self.payload.start
     }
 
-    /// Returns the length of the payload.
+    /// Returns the length of the frame's TCP payload, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload.len()
     }
 
-    /// Returns the payload of one segment on the wire; 0: the frame is one segment.
+    /// Returns the payload bytes of one segment on the wire; 0: the frame is one segment.
     pub fn gso_bytes(&self) -> usize {
         self.gso_bytes
     }
@@ -137,12 +139,12 @@ impl Frame {
         }
     }
 
-    /// Returns what the checksum field holds.
+    /// Returns the state of the frame's checksum field.
     pub fn checksum(&self) -> Checksum {
         self.checksum
     }
 
-    /// Returns mark and priority.
+    /// Returns the packet mark and the priority with which the frame is sent.
     pub fn marks(&self) -> Marks {
         self.marks
     }
@@ -157,17 +159,17 @@ impl Frame {
         self.number(SEQ)
     }
 
-    /// Returns the ACK number.
+    /// Returns the ACK number of the frame's segment.
     pub fn ack(&self) -> u32 {
         self.number(ACK)
     }
 
-    /// Returns the window field.
+    /// Returns the window field of the frame's segment, unscaled.
     pub fn window(&self) -> u16 {
         u16::from_be_bytes(self.field(WINDOW))
     }
 
-    /// Returns byte 13 of the TCP header.
+    /// Returns the TCP flags: byte 13 of the header.
     pub fn flags(&self) -> u8 {
         self.bytes[self.tcp_at + FLAGS]
     }
@@ -215,7 +217,7 @@ impl Frame {
             .map(|(_, at)| at)
     }
 
-    /// Returns the SACK blocks, at most four; those that are absent are empty.
+    /// Returns the SACK blocks (left and right edge), at most four; absent blocks are (0, 0).
     pub fn sack(&self) -> [(u32, u32); 4] {
         let mut blocks = [(0, 0); 4];
         let value = self.options().find(|(kind, _)| *kind == KIND_SACK);

@@ -19,7 +19,7 @@ const KIND_WSCALE: u8 = 3;
 pub struct HeldSegment {
     flow: Flow,
     frame: Rc<Frame>,
-    /// Part of the frame's payload.
+    /// Range of the frame's payload bytes that the segment has.
     part: Range<usize>,
 }
 
@@ -39,7 +39,7 @@ impl HeldSegment {
         })
     }
 
-    /// Returns what a hold reads of the segment.
+    /// Returns the fields of the segment that a hold reads.
     pub fn segment(&self) -> Segment {
         let frame = &self.frame;
         let own = frame.flags() & !frame.flags_off(&self.part);
@@ -104,7 +104,7 @@ impl Packet for HeldSegment {
     }
 }
 
-/// Pieces towards the guest that leave as one frame: neighbours of one super-segment, with the same edits.
+/// A frame towards the guest, joined from neighbouring segments of one super-segment that get the same edits.
 #[derive(Debug)]
 pub struct Joined {
     piece: HeldSegment,
@@ -113,7 +113,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Begins a frame with one segment.
+    /// Begins a joined frame with one held segment.
     pub fn new(piece: HeldSegment, ack: Option<AckEdit>, without_sack: bool) -> Self {
         Self {
             piece,
@@ -122,7 +122,8 @@ impl Joined {
         }
     }
 
-    /// Adds the next segment if it continues the same frame with the same edits; otherwise returns it.
+    /// Adds the next segment and returns `None`, if it continues the same frame with the same edits; otherwise returns
+    /// it.
     pub fn add(&mut self, next: Joined) -> Option<Joined> {
         let (own, other) = (&mut self.piece, &next.piece);
         let is_next = Rc::ptr_eq(&own.frame, &other.frame) && own.part.end == other.part.start;
@@ -133,7 +134,8 @@ impl Joined {
         Some(next)
     }
 
-    /// Calls `send` with the frame. That is the frame that arrived, if nothing is to change.
+    /// Calls `send` with the joined and edited frame, and returns its result. If nothing changes, it is the frame that
+    /// arrived.
     pub fn send<T>(&self, send: impl FnOnce(&Frame) -> T) -> T {
         if self.ack.is_none() && !self.without_sack && self.piece.is_whole() {
             return send(&self.piece.frame);

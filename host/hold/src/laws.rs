@@ -10,7 +10,7 @@ use uc_port::{PortPlan, Programs, Source};
 use crate::error::HoldError;
 use crate::flow::Flow;
 
-/// The port programs, if any port of the host has them.
+/// Reads the laws of ports' flows from the port programs, if any port of the host has them.
 #[derive(Debug)]
 pub struct Laws {
     source: Source,
@@ -18,7 +18,7 @@ pub struct Laws {
 }
 
 impl Laws {
-    /// Opens the programs.
+    /// Opens the port programs, if a port has them.
     ///
     /// # Errors
     /// The kernel's refusal; pins of another version.
@@ -27,16 +27,16 @@ impl Laws {
         Ok(Self { source, programs })
     }
 
-    /// Opens the programs again: others may have taken the place of those that were pinned. No law is
-    /// known as long as the pins cannot be opened, since they are of another version.
+    /// Opens the port programs again, because others may be pinned now. While the pins cannot be opened, since they
+    /// are of another version, no flow counts as translated.
     pub fn reopen(&self) {
         self.programs.replace(self.source.programs().ok().flatten());
     }
 
-    /// Checks that a port has a law.
+    /// Checks that a rule of the port has a law that answers losses.
     ///
     /// # Errors
-    /// The port has no such law; the kernel's refusal.
+    /// [`HoldError::Refused`] if no rule has such a law; the kernel's refusal.
     pub fn check(&self, ifindex: u32, name: &str) -> Result<(), HoldError> {
         let plan = match &*self.programs.borrow() {
             Some(programs) => programs.plan(ifindex)?,
@@ -51,7 +51,8 @@ impl Laws {
         }
     }
 
-    /// Returns whether the port translates a flow, whose handshake it has seen.
+    /// Returns whether the port translates a flow by a law that answers losses. False if the flow is unknown or can't
+    /// be read.
     pub fn translate(&self, flow: &Flow) -> bool {
         let programs = self.programs.borrow();
         let view = programs
@@ -64,7 +65,7 @@ impl Laws {
     }
 }
 
-/// Returns whether a law with these settings answers losses.
+/// Returns whether a law with these settings answers losses: it is not `pass`, and does not only observe.
 fn answers(policy: &Policy) -> bool {
     Law::of(policy) != Law::PASS && u32::from(policy.modes) & consts::MODE_OBSERVE == 0
 }

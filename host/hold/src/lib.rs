@@ -1,4 +1,5 @@
-//! One process's work at ports with packets of its own: it holds packets, or sends duplicate ACKs ([`dupack`]).
+//! Two functions at ports for which a process sends packets of its own: `uc hold` holds packets, `uc dupack` sends
+//! duplicate ACKs ([`dupack`]).
 //!
 //! Holding: spreads ACKs towards the guest, and retransmits the guest's data, as
 //! `base/hold` decides. `docs/hold.md` describes it.
@@ -14,7 +15,7 @@
 //!   packet sockets.
 //! - `frame`, `edit`, `held_segment`: a packet in memory; what is made of it; one segment of it.
 //! - `port`, `round_robin`, `holder`: one port; each in its turn; all ports together.
-//! - [`Setup`], [`Status`]: what an agent tells the process; what it answers.
+//! - [`Setup`], [`Status`]: what an agent has the process do; the process's report.
 //! - `work`, `running`: ports that may change, for either function; the process that an agent runs.
 
 mod counts;

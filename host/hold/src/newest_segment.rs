@@ -10,9 +10,9 @@ use crate::layout::{UC_HOLD_NOTED, uc_hold_flow};
 /// Fields of the newest segment that the guest sent in a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestSegment {
-    /// The ACK number.
+    /// ACK number of the guest's newest segment.
     pub ack: u32,
-    /// The window field, unscaled.
+    /// Window field of the guest's newest segment, unscaled.
     pub window: u16,
     /// Value of the timestamps option; zeros: the segment had none.
     pub timestamps: [u8; 8],
@@ -29,7 +29,7 @@ impl NewestSegment {
         })
     }
 
-    /// Writes the fields into a retransmission.
+    /// Writes the newest ACK number and window into a retransmission.
     pub fn write(&self, frame: &mut Frame) {
         frame.set_ack(self.ack, self.window);
         if self.timestamps != [0; 8] {

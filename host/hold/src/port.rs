@@ -29,12 +29,12 @@ const CWR: u8 = 0x80;
 /// Options of connections that are not held: a signature also covers the ACK number, and Multipath TCP maps
 /// sequence numbers onto others.
 const UNHELD_OPTIONS: u32 = consts::OPT_SIGNED | consts::OPT_MPTCP;
-/// Most segments of a frame that is held: as many as 64 KiB have with 512 bytes each. A guest could make
-/// one of each byte, and each takes time and memory.
+/// Maximum number of segments of a frame that is held: 64 KiB in segments of 512 bytes. A guest could send segments of
+/// one byte, each of which takes time and memory.
 const SEGMENTS_MAX: usize = 128;
 
-/// Interval at which it is asked whether a law still translates the flows whose data is kept, and of how many
-/// flows at once.
+/// Interval of the rounds that check whether a law still translates the flows whose data is kept; next line: number of
+/// flows that are checked at once.
 const ASK_NS: u64 = 1_000_000_000;
 const ASKED_AT_ONCE: usize = 64;
 
@@ -46,7 +46,7 @@ pub struct Port {
     programs: Rc<Programs>,
     /// The laws of the ports; `None`: no data is kept.
     laws: Option<Rc<Laws>>,
-    /// The last flow in this round of which was asked whether a law translates it; `None`: the round is over.
+    /// The last flow that this round of checks has reached; `None`: the round is over.
     asked: Option<Flow>,
     /// When the next round begins, in ns.
     ask_ns: u64,
@@ -55,14 +55,15 @@ pub struct Port {
     wire: Wire,
     counts: Counts,
     is_paced: bool,
-    /// Retransmissions of the host, by flow.
+    /// Number of the host's retransmissions, keyed by flow.
     retransmits: BTreeMap<Flow, u64>,
     attached: Option<Attached>,
     _claim: File,
 }
 
 impl Port {
-    /// Takes a port of the calling thread's network namespace; its programs are not attached yet.
+    /// Claims a port of the calling thread's network namespace, and creates its maps and sockets. Its programs are not
+    /// attached yet.
     ///
     /// # Errors
     /// If no interface has this name, the port has no law and data is to be kept, another process holds the port's
@@ -112,7 +113,7 @@ impl Port {
         Ok(())
     }
 
-    /// Returns the index of the interface.
+    /// Returns the index of the port's interface.
     pub fn ifindex(&self) -> u32 {
         self.ifindex
     }
@@ -199,7 +200,7 @@ impl Port {
         }
     }
 
-    /// Forgets flows that take room for nothing, and keeps no data of those that no law translates any more.
+    /// Forgets flows that no longer need an entry, and stops keeping data of flows that no law translates any more.
     pub fn sweep(&mut self, now_ns: u64) {
         self.hold.sweep(now_ns);
         let Some(laws) = &self.laws else { return };
@@ -218,7 +219,7 @@ impl Port {
         }
     }
 
-    /// Sends all that is due.
+    /// Sends all packets that are due by this time.
     pub fn send_due(&mut self, now_ns: u64) {
         let mut joined: Option<Joined> = None;
         while let Some(out) = self.hold.take(now_ns) {
@@ -280,7 +281,7 @@ impl Port {
         self.hold.next_at()
     }
 
-    /// Sends all that is held towards the guest, in order.
+    /// Sends the waiting ACKs towards the guest, in order, and drops the copies of data.
     pub fn release(&mut self, now_ns: u64) {
         self.hold.release();
         self.send_due(now_ns);
@@ -300,7 +301,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Returns what was done at the port since the start.
+    /// Returns the counters of the port since it was opened.
     pub fn counts(&self) -> Counts {
         Counts {
             flows_unheld: self.counts.flows_unheld + self.hold.displaced(),
@@ -310,9 +311,9 @@ impl Port {
     }
 }
 
-/// Returns whether a SYN or SYN-ACK with these flags and options is of a connection that is not held: one
-/// with [`UNHELD_OPTIONS`], or with Accurate ECN, whose counter of marks is in flags that a made ACK cannot
-/// have right.
+/// Returns whether a SYN or SYN-ACK with these flags and options belongs to a connection that is not held: one with
+/// [`UNHELD_OPTIONS`], or one that accepts Accurate ECN, which counts marks in TCP flags. In an ACK that the host
+/// makes, these flags would be wrong.
 fn is_declined(own: u8, options: u32) -> bool {
     let is_answer = own & SYN_ACK == SYN_ACK;
     let is_accurate = is_answer && (own & CWR != 0 || options & consts::OPT_AE != 0);

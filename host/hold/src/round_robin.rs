@@ -1,5 +1,4 @@
-//! Whose packets are taken next: a few of each port in turn, so that none waits for the end of another's
-//! flood.
+//! Takes a few packets of each port in turn, so that no port waits for the end of another's flood.
 
 /// Number of packets taken from all ports together before due packets are sent.
 const PACKETS_AT_ONCE: usize = 256;
@@ -7,8 +6,8 @@ const PACKETS_AT_ONCE: usize = 256;
 const LEAST_OF_PORT: usize = 4;
 const MOST_OF_PORT: usize = 64;
 
-/// Calls `take` for each of the ports with the most packets that it may take; `take` returns how many it
-/// took. Returns whether there may be more.
+/// Calls `take` for each port, with the maximum number of packets that it may take; `take` returns the number that it
+/// took. Returns whether a port may have more packets.
 ///
 /// # Errors
 /// The first error of `take`.

@@ -11,13 +11,14 @@ use uc_service::{PortTask, Ports, Served, Status};
 use crate::error::HoldError;
 use crate::work::{Reserved, Work, Worker};
 
-/// Longest time for which a step waits, so that the caller can look for a new setup and for its end.
+/// Maximum time for which a step waits, so that the caller can check for a new setup and whether it is to end.
 const WAIT_MOST: Duration = Duration::from_millis(50);
 
-/// What a process answers.
+/// The status that the process reports: its ports and counters.
 type Answer<W> = Status<Ports<<W as Work>::Port>, <<W as Work>::Port as PortTask>::Done>;
 
-/// Asks the process for its status, and what was done for a flow. The thread that asks waits for the answer.
+/// A request for the process's status, and for the report on a flow if one is named. The thread that asks waits for
+/// the answer.
 type Question<W> = (Option<Key>, Sender<Answer<W>>);
 
 /// A worker that others can ask for its status. Dropping it leaves nothing behind.
@@ -34,11 +35,11 @@ where
     W::Port: Send + 'static,
     <W::Port as PortTask>::Done: Default + Send + 'static,
 {
-    /// Takes the network namespace's place, and begins. Ports at which it can't work are refused, and do not
-    /// affect others.
+    /// Begins the work, as the only process of its kind in the network namespace. Ports at which the work can't be
+    /// done are refused, and do not affect others.
     ///
     /// # Errors
-    /// [`HoldError::Service`]: another process has the place; or the kernel's refusal.
+    /// [`HoldError::Service`] if another such process runs in the namespace; the kernel's refusal.
     pub fn start(setup: Ports<W::Port>, reserved: Reserved) -> Result<Self, HoldError> {
         let place = Answer::<W>::take_place()?;
         let worker = Worker::new(Source::Pins, reserved)?;
@@ -59,7 +60,7 @@ where
         Ok(running)
     }
 
-    /// Works as this setup says, from now on. Ports that stay notice nothing.
+    /// Applies this setup from now on. Work at ports whose settings stay the same goes on without a break.
     ///
     /// # Errors
     /// The process cannot go on.
@@ -84,12 +85,12 @@ where
         Ok(())
     }
 
-    /// Returns the worker.
+    /// Returns the worker that handles the ports' packets.
     pub fn worker(&mut self) -> &mut Worker<W> {
         &mut self.worker
     }
 
-    /// Ends in order.
+    /// Ends the work in order ([`Work::finish`]).
     pub fn finish(mut self) -> Result<(), HoldError> {
         self.worker.finish()
     }

@@ -8,7 +8,7 @@ use crate::flow::Flow;
 use crate::layout::{uc_hold_flow, uc_key};
 use crate::newest_segment::NewestSegment;
 
-/// A port's table of flows.
+/// The map of a port's flows whose packets are held.
 #[derive(Debug)]
 pub struct Table(MapHandle);
 
@@ -35,7 +35,7 @@ impl Table {
         .map_err(|error| HoldError::libbpf("create a table of flows", &error))
     }
 
-    /// Returns the map.
+    /// Returns the map of flows.
     pub fn map(&self) -> &MapHandle {
         &self.0
     }
@@ -53,13 +53,14 @@ impl Table {
         }
     }
 
-    /// Returns what the guest has sent last in a flow; `None`: nothing yet, or the flow is unknown.
+    /// Returns the fields of the newest segment that the guest has sent in a flow. `None`: it has sent nothing yet, or
+    /// the flow is unknown.
     pub fn newest(&self, flow: &Flow) -> Option<NewestSegment> {
         let value = self.0.lookup(flow.key(), MapFlags::ANY).ok()??;
         NewestSegment::read(&value)
     }
 
-    /// Makes packets of a flow pass.
+    /// Removes a flow, so that its packets pass without being held.
     pub fn remove(&self, flow: &Flow) {
         let _gone_already = self.0.delete(flow.key());
     }

@@ -18,7 +18,7 @@ use uc_port::{bind_to_port, draw_mark};
 use crate::error::HoldError;
 use crate::frame::{CHECKSUM, Checksum, FLAGS, Frame, Marks};
 
-/// Flags and types of the header.
+/// Values of the fields `flags` and `gso_type` of `struct virtio_net_hdr`.
 const NEEDS_CHECKSUM: u8 = 1;
 const TYPE_TCP_IPV4: u8 = 1;
 const TYPE_TCP_IPV6: u8 = 4;
@@ -28,21 +28,21 @@ const CWR: u8 = 0x80;
 /// Size of a socket's send buffer: the bytes that may wait for a slow interface.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
 
-/// Signs by which the programs know the frames of a port's sockets.
+/// Cookies and mark by which the programs recognize the frames of a port's sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Own {
-    /// Cookies of the two sockets.
+    /// Cookie of the socket that sends towards the guest.
     pub to_guest_cookie: u64,
     pub to_network_cookie: u64,
     /// The mark of frames towards the network.
     pub to_network_mark: u32,
 }
 
-/// The sockets at one port.
+/// The packet sockets with which frames are sent at one port.
 #[derive(Debug)]
 pub struct Wire {
     to_guest: Socket,
-    /// Marks of the frames that this socket sends.
+    /// Mark and priority that are set at `to_guest`.
     marks: Cell<Marks>,
     to_network: Socket,
     own: Own,
@@ -52,7 +52,7 @@ impl Wire {
     /// Opens the sockets at the interface with this index.
     ///
     /// # Errors
-    /// What the kernel refuses, as a missing capability.
+    /// The kernel's refusal, for instance if a capability is missing.
     pub fn open(ifindex: u32) -> Result<Self, HoldError> {
         let to_network_mark = draw_mark()?;
         let open = || {
@@ -72,7 +72,7 @@ impl Wire {
         open().map_err(|error| HoldError::kernel("open a packet socket", error))
     }
 
-    /// Returns the marks by which the programs recognize this process's frames.
+    /// Returns the cookies and the mark by which the programs recognize this process's frames.
     pub fn own(&self) -> &Own {
         &self.own
     }
@@ -101,7 +101,7 @@ impl Wire {
     }
 }
 
-/// Opens a packet socket, which receives nothing until it is bound with a protocol.
+/// Opens a non-blocking packet socket, which receives nothing until it is bound with a protocol.
 pub fn packet_socket() -> io::Result<Socket> {
     let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
     socket.set_nonblocking(true)?;
@@ -135,8 +135,9 @@ fn send(socket: &Socket, frame: &Frame) -> bool {
     socket.send_vectored(&parts).is_ok()
 }
 
-/// Returns the header for a frame: flags, type, then four numbers of 16 bits: the headers' length, the
-/// payload of a segment on the wire, where the checksum begins, and the field's offset from there.
+/// Returns the `struct virtio_net_hdr` of a frame; zeros unless the checksum is partial. Its fields: flags, type, then
+/// four numbers of 16 bits: length of the headers, payload of a segment on the wire, begin of the checksummed bytes,
+/// and offset of the checksum field from there.
 fn header_of(frame: &Frame) -> [u8; 10] {
     let mut header = [0; 10];
     if frame.checksum() != Checksum::Partial {

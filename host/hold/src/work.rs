@@ -17,36 +17,37 @@ pub trait Work: Sized {
     /// Settings of the work at a port.
     type Port: PortTask;
 
-    /// Prepares the work; it has no ports yet. The ports' own programs are those of `source`.
+    /// Prepares the work, without ports yet. `source` finds the ports' own programs.
     fn open(source: Source) -> Result<Self, HoldError>;
 
-    /// Reads what may have changed since ports were added last; called before some are added.
+    /// Reads again what may have changed since ports were added last, such as the ports' own programs. Called before
+    /// ports are added.
     fn refresh(&mut self) {}
 
-    /// Returns whether it works at the port with this index.
+    /// Returns whether the work is done at the port with this index.
     fn has(&self, ifindex: u32) -> bool;
 
-    /// Begins to work at a port.
+    /// Begins the work at a port.
     ///
     /// # Errors
-    /// Why it can't work there; other ports are not affected.
+    /// The reason why the work can't be done there; other ports are not affected.
     fn add(&mut self, port: &Self::Port) -> Result<(), HoldError>;
 
-    /// Changes the settings of a port at which it works. Gives the port back if `now` is `None`, or if the new
+    /// Changes the settings of a port at which the work is done. Ends the work there if `now` is `None`, or if the new
     /// settings need a port that is added again.
     ///
     /// # Errors
     /// The kernel's refusal; the process cannot go on.
     fn change(&mut self, before: &Self::Port, now: Option<&Self::Port>) -> Result<(), HoldError>;
 
-    /// Does all that is due. Returns the time until the next step, 0 for work that waits by itself.
+    /// Does all that is due. Returns the time until the next step; 0: `step` itself waits.
     ///
     /// # Errors
-    /// [`HoldError::Behind`]: it has given a port back. [`HoldError::NoPorts`]: all interfaces are gone. With any
-    /// other error the process cannot go on.
+    /// [`HoldError::Behind`]: the work at one port has ended. [`HoldError::NoPorts`]: all interfaces are gone. With
+    /// any other error the process cannot go on.
     fn step(&mut self) -> Result<Duration, HoldError>;
 
-    /// Returns what was done at these ports, and for a flow.
+    /// Returns the report on these ports, with the refused ones and the reasons, and on a flow if one is named.
     fn done(
         &self,
         ports: &[Self::Port],
@@ -54,7 +55,7 @@ pub trait Work: Sized {
         flow: Option<Key>,
     ) -> <Self::Port as PortTask>::Done;
 
-    /// Ends in order.
+    /// Ends the work in order, before the process ends.
     fn finish(&mut self) -> Result<(), HoldError> {
         Ok(())
     }
@@ -63,15 +64,15 @@ pub trait Work: Sized {
 /// Returns the ports at which other processes work, each with the reason why nothing can be done there.
 pub type Reserved = fn() -> BTreeMap<String, String>;
 
-/// Work at the ports of a setup. A port at which it can't work is refused, and tried again.
+/// Work at the ports of a setup. A port at which the work can't be done is refused, and tried again every second.
 #[derive(Debug)]
 pub struct Worker<W: Work> {
     work: W,
     setup: Ports<W::Port>,
-    /// Ports of the setup at which it does not work, by index.
+    /// Reason for each port of the setup at which the work can't be done, keyed by interface index.
     refused: BTreeMap<u32, HoldError>,
     tried: Instant,
-    /// When the next step is due.
+    /// Time of the next step, such as a packet that is due.
     due: Instant,
     reserved: Reserved,
 }
@@ -93,7 +94,7 @@ impl<W: Work> Worker<W> {
         })
     }
 
-    /// Works as this setup says, from now on. Ports that stay notice nothing.
+    /// Applies this setup from now on. Work at ports whose settings stay the same goes on without a break.
     ///
     /// # Errors
     /// The process cannot go on.
@@ -110,7 +111,7 @@ impl<W: Work> Worker<W> {
         self.add()
     }
 
-    /// Adds the ports of the setup at which it does not work yet, and notes why it can't at some.
+    /// Adds the ports of the setup at which the work is not done yet, and notes why it can't be done at some.
     fn add(&mut self) -> Result<(), HoldError> {
         self.tried = Instant::now();
         self.refused.clear();
@@ -148,7 +149,8 @@ impl<W: Work> Worker<W> {
         Ok(self.due.saturating_duration_since(Instant::now()))
     }
 
-    /// Does what is due, also between two changes of ports: work at the others must not wait for those.
+    /// Performs the next step if it is due. Also called between the changes of two ports, so that work at
+    /// unchanged ports does not wait for them.
     fn tend(&mut self) -> Result<(), HoldError> {
         if Instant::now() < self.due {
             return Ok(());
@@ -167,17 +169,17 @@ impl<W: Work> Worker<W> {
         Ok(())
     }
 
-    /// Takes out why a port of the setup is refused, if one is.
+    /// Removes and returns the reason why a port of the setup is refused; `None` if no port is.
     pub fn take_refusal(&mut self) -> Option<HoldError> {
         self.refused.pop_first().map(|(_, error)| error)
     }
 
-    /// Returns the work.
+    /// Returns the kind of work that this worker does.
     pub fn work(&self) -> &W {
         &self.work
     }
 
-    /// Returns the ports and what was done, also for a flow.
+    /// Returns the status: the ports of the setup, and the report on them and on a flow if one is named.
     pub fn status(&self, flow: Option<Key>) -> Status<Ports<W::Port>, <W::Port as PortTask>::Done> {
         let ports = self.setup.ports.iter();
         let refused = ports.filter_map(|port| {
@@ -188,7 +190,7 @@ impl<W: Work> Worker<W> {
         Status::own(self.setup.clone(), done)
     }
 
-    /// Ends in order.
+    /// Ends the work in order ([`Work::finish`]).
     pub fn finish(&mut self) -> Result<(), HoldError> {
         self.work.finish()
     }

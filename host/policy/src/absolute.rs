@@ -10,7 +10,8 @@ pub(crate) const SOCKET_MAX_BYTES: usize = 107;
 pub(crate) const PATH_MAX_BYTES: usize = 4000;
 const NAME_MAX_BYTES: usize = 255;
 
-/// Checks that a path is absolute and normalized.
+/// Returns the path. Adds a fault unless it is absolute and normalized, without control characters, and at most
+/// `most_bytes` long.
 pub(crate) fn absolute(
     key: &str,
     path: &Path,

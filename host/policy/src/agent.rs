@@ -44,14 +44,14 @@ pub struct AgentTable {
     /// as `info,uc_agent=debug`. Default `info`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// Format of the log. Default `text`.
+    /// Format of the log: `text` or `json`. Default `text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
     /// Folder for state that must outlive the agent. Default `/var/lib/undercurrent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub state: Option<PathBuf>,
-    /// Places of the host's flow table, 1 to 16777216: a flow takes one, or two under law `delay` or
+    /// Number of entries of the host's flow table, 1 to 16777216: a flow takes one, or two under law `delay` or
     /// `coupled` or with `share`. Fixed when the first port is attached. Default 65536.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_777_216))]
@@ -61,8 +61,8 @@ pub struct AgentTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 16_777_216))]
     pub events: Option<i64>,
-    /// Part of the attached ports that a new policy may detach without the operator's confirmation, 0
-    /// to 1; one port always. Default 0.5.
+    /// Part of the attached ports that a new policy may detach without the operator's confirmation, 0 to 1. One port
+    /// may always be detached. Default 0.5.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub at_most_detached: Option<f64>,
@@ -89,7 +89,7 @@ pub struct EtcdTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub ca: Option<PathBuf>,
-    /// Certificate of this host; PEM.
+    /// Path of the certificate of this host, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub certificate: Option<PathBuf>,
@@ -116,17 +116,17 @@ pub struct WatchHostTable {
 /// The agent's settings, with defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
-    /// Path of the control socket.
+    /// Path of the Unix socket on which the agent answers requests.
     pub socket: PathBuf,
     /// Address of the metrics; `None` serves none.
     pub metrics: Option<SocketAddr>,
-    /// Filter of the log.
+    /// Log filter: a level, or a filter such as `info,uc_agent=debug`.
     pub log: String,
-    /// Format of the log.
+    /// Format of the log's lines.
     pub log_format: LogFormat,
     /// Folder for state that must outlive the agent.
     pub state: PathBuf,
-    /// Places of the host's flow table.
+    /// Number of entries of the host's flow table.
     pub flows_max: u32,
     /// Number of flows whose events are stored; 0: none.
     pub events: u32,
@@ -134,29 +134,30 @@ pub struct Agent {
     pub at_most_detached: f64,
     /// Location of the fleet's policy; `None`: the policy is in the file.
     pub etcd: Option<Etcd>,
-    /// Settings for the start `watch`, if given.
+    /// Settings for the start `watch`; `None` if the file has none.
     pub watch: Option<WatchHost>,
 }
 
 /// The location of a fleet's policy in etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Etcd {
-    /// Endpoints of the servers.
+    /// Addresses of the etcd servers.
     pub endpoints: Vec<String>,
-    /// Key of the policy.
+    /// Key in etcd that has the fleet's policy.
     pub key: String,
-    /// Certificate of the servers' authority.
+    /// Path of the certificate of the authority that signed the servers' certificates, PEM; `None`: servers are not
+    /// authenticated.
     pub ca: Option<PathBuf>,
-    /// Certificate of this host, and its private key.
+    /// Paths of the certificate of this host and of its private key; `None`: the host does not authenticate itself.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// The host's settings for the start `watch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchHost {
-    /// File with the fleet's key.
+    /// Path of the file with the key that signs probes, the same on all hosts of the fleet.
     pub key_file: PathBuf,
-    /// Prefixes to which probes may go.
+    /// Prefixes of the guests to which probes may be sent.
     pub peers: Vec<Prefix>,
 }
 
@@ -291,7 +292,7 @@ impl EtcdTable {
 }
 
 impl EtcdTable {
-    /// Returns why an agent could never connect to this endpoint, if so.
+    /// Returns why an agent could never connect to this endpoint; `None` if it could.
     fn never_connects(&self, endpoint: &str) -> Option<String> {
         let is_https = endpoint.starts_with("https://");
         let has_files = [&self.ca, &self.certificate, &self.private_key]

@@ -7,9 +7,9 @@ use uc_words::units::Nanos;
 use crate::fault::Faults;
 use crate::switch::{Settings, Switch};
 
-/// Range of the shortest silence.
+/// Range of the shortest silence after which a guest gets duplicate ACKs.
 const LEAST: (Nanos, Nanos) = (Nanos::from_millis(1), LONGEST);
-/// Longest time that either key takes: a guest's own timer has expired long before.
+/// Longest time that the keys `least` and `short_tails` accept: a guest's own timer has expired long before.
 const LONGEST: Nanos = Nanos::from_secs(10);
 
 /// `dupack = true`, or a table with settings.
@@ -22,8 +22,9 @@ pub struct DupackTable {
     /// Shortest silence of a flow before it gets duplicate ACKs, 1ms to 10s. Default 5ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<Nanos>,
-    /// Three duplicate ACKs also where fewer than four segments are in flight; where one is, so much later, at
-    /// most 10s. If absent, as many as the segments could cause.
+    /// If given, a guest gets three duplicate ACKs even if fewer than four of its segments are in flight. With one
+    /// segment in flight they come this much later, at most 10s. If absent, it gets as many as its segments could
+    /// cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_tails: Option<Nanos>,
 }
@@ -37,7 +38,8 @@ impl Settings for DupackTable {
 pub struct Dupack {
     /// Shortest silence of a flow before it gets duplicate ACKs.
     pub least: Nanos,
-    /// Three duplicate ACKs also where fewer than four segments are in flight; where one is, so much later.
+    /// If given, a guest gets three duplicate ACKs even if fewer than four of its segments are in flight; with one
+    /// segment in flight, this much later. `None`: it gets as many as its segments could cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_tails: Option<Nanos>,
 }

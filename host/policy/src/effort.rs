@@ -4,13 +4,13 @@
 
 use std::cell::Cell;
 
-/// Maximum number of comparisons of one policy, of 100 ns at most.
+/// Maximum number of comparisons that the checks of one policy make; each takes at most 100 ns.
 const STEPS_MAX: u64 = 1 << 24;
 /// Maximum number of members of a list, and of keys of a table.
 pub(crate) const MEMBERS_MAX: usize = 8192;
 /// Maximum number of values of a policy: keys, members of lists, and their content.
 pub(crate) const VALUES_MAX: usize = 1 << 17;
-/// Maximum number of a rule's priorities, which each of the rules may have.
+/// Maximum number of priorities in a `coupling` table.
 pub(crate) const PRIORITIES_MAX: usize = 1024;
 
 /// The comparisons that the checks of one policy may still make.

@@ -25,7 +25,7 @@ fn lines(faults: &[Fault]) -> String {
 }
 
 impl PolicyError {
-    /// Returns the policy's faults, in the order of the file; none if it couldn't be read.
+    /// Returns the policy's faults, in the order of the file; empty if the file couldn't be read.
     pub fn faults(&self) -> &[Fault] {
         match self {
             PolicyError::Unread(_) => &[],
@@ -39,7 +39,7 @@ impl PolicyError {
 pub struct Fault {
     /// File name, or another name of the text.
     pub file: String,
-    /// Line of the fault, from 1.
+    /// Line of the error in the policy file, from 1.
     pub line: usize,
     /// Column of the fault in characters, from 1.
     pub column: usize,
@@ -92,7 +92,7 @@ fn key_for_people(key: &str) -> String {
     }
 }
 
-/// The faults found so far.
+/// Collects the errors of a policy while it is read.
 pub(crate) struct Faults<'a> {
     document: &'a Document<'a>,
     found: Vec<(usize, Fault)>,
@@ -108,7 +108,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Adds a fault of a key's value, or of the table above if the key is missing.
+    /// Adds a fault at the value of `key`, or, if the key is missing, at the table that would contain it.
     pub(crate) fn add(&mut self, key: &str, message: impl Into<String>) {
         self.add_at(self.document.offset(key), key, message);
     }
@@ -130,12 +130,12 @@ impl<'a> Faults<'a> {
         self.found.push((offset, fault));
     }
 
-    /// Counts a fault beyond those that are reported, whose message nobody will read.
+    /// Counts a fault without a message, because enough faults to report are stored already.
     pub(crate) fn add_unsaid(&mut self) {
         self.left_off += 1;
     }
 
-    /// Returns the line of a key, for references from elsewhere.
+    /// Returns the line of a key in the file, for references in other messages.
     pub(crate) fn line(&self, key: &str) -> usize {
         self.document.line_and_column(self.document.offset(key)).0
     }
@@ -159,15 +159,15 @@ impl<'a> Faults<'a> {
         self.left_off > 0
     }
 
-    /// Returns whether no fault was found.
+    /// Returns whether no error was found yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Returns all faults, in the order of the file.
+    /// Ends the collection.
     ///
     /// # Errors
-    /// If there is a fault.
+    /// [`PolicyError::Invalid`] with all faults in the order of the file, if there is one.
     pub(crate) fn into_result(mut self) -> Result<(), PolicyError> {
         if self.found.is_empty() {
             return Ok(());

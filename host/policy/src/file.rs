@@ -28,7 +28,7 @@ pub struct PolicyFile {
     /// Settings that rules and tenants inherit, and the treatment of flows that no rule matches.
     #[serde(default, skip_serializing_if = "is_default")]
     pub defaults: DefaultsTable,
-    /// Tenants and their ports.
+    /// `[[tenant]]`: the tenants of the host and their ports.
     #[serde(default, rename = "tenant", skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantTable>,
     /// Rules for flows; the first that matches a flow decides.
@@ -40,7 +40,7 @@ pub struct PolicyFile {
     /// Hosts of the fleet that try this policy first. If absent, all follow it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanaryTable>,
-    /// Settings of the agent itself.
+    /// `[agent]`: settings of the agent itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentTable,
 }
@@ -53,10 +53,10 @@ fn is_default<T: Default + PartialEq>(table: &T) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultsTable {
-    /// Treatment of every flow.
+    /// Treatment of every flow for which no rule has the key.
     #[serde(flatten)]
     pub treatment: TreatmentTable,
-    /// Settings of every port.
+    /// Settings of every port for which no tenant has the key.
     #[serde(flatten)]
     pub port: PortTable,
 }
@@ -109,18 +109,18 @@ pub enum Order {
     /// Before others, which can then hide no packet from them.
     #[default]
     Before,
-    /// After others.
+    /// After the programs that other software attaches to the port.
     After,
 }
 
-/// The windows that make one sum.
+/// The set of windows whose sum `share` divides among flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SumOf {
-    /// The windows of each port separately.
+    /// The windows of each port's flows separately.
     #[default]
     Port,
-    /// The windows of all ports of a tenant on a host; a port has its `weight` of them.
+    /// The windows of all ports of a tenant on a host; each port gets a part by its `weight`.
     Tenant,
 }
 
@@ -132,7 +132,7 @@ pub struct TenantTable {
     /// Name and ports of the tenant.
     #[serde(flatten)]
     pub identity: IdentityTable,
-    /// Settings of each of its ports.
+    /// Settings of each of the tenant's ports.
     #[serde(flatten)]
     pub port: PortTable,
 }
@@ -141,15 +141,15 @@ pub struct TenantTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdentityTable {
-    /// Name, unique in the file.
+    /// Name of the tenant, unique in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern(r"^[A-Za-z0-9._-]{1,63}$"))]
     pub name: Option<String>,
     /// Ports of the tenant, by name or pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<List<Pattern>>,
-    /// Congestion control, initial window and minimum RTO of the connections of its containers. If absent,
-    /// they are as the containers have them.
+    /// Congestion control, initial window and minimum RTO of the connections of the tenant's containers. If absent,
+    /// they stay as the containers have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tune: Option<TuneTable>,
 }
@@ -158,10 +158,10 @@ pub struct IdentityTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleTable {
-    /// Selection of the flows.
+    /// Which flows the rule matches.
     #[serde(flatten)]
     pub selection: SelectionTable,
-    /// Treatment of the flows.
+    /// How the rule's flows are treated.
     #[serde(flatten)]
     pub treatment: TreatmentTable,
 }
@@ -171,25 +171,26 @@ pub struct RuleTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelectionTable {
-    /// Tenant whose ports' flows match.
+    /// Matches flows of this tenant's ports. Omitted: any tenant's, and ports without a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Ports whose flows match, by name or pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<List<Pattern>>,
-    /// Addresses of the guest's end.
+    /// Matches flows whose guest has one of these addresses. Omitted: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<List<Prefix>>,
-    /// Addresses of the other end.
+    /// Matches flows whose other end has one of these addresses. Omitted: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<List<Prefix>>,
-    /// TCP ports of the guest's end.
+    /// Matches flows with one of these TCP ports at the guest. Omitted: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_port: Option<List<PortRange>>,
-    /// TCP ports of the other end.
+    /// Matches flows with one of these TCP ports at the other end. Omitted: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_port: Option<List<PortRange>>,
-    /// DSCPs of the flow's SYN.
+    /// Matches flows whose SYN, from either end, has one of these DSCPs: 0 to 63, or a name such as `EF`.
+    /// Omitted: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<List<Dscp>>,
 }
@@ -204,7 +205,7 @@ pub struct TreatmentTable {
     /// TCP sender that the law's shadow imitates. Default `linux`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// Parameters of the law.
+    /// Parameters of the law. An omitted parameter has the value of `[defaults]`, else the law's default.
     #[serde(skip_serializing_if = "Parameters::are_default")]
     pub parameters: Parameters,
     /// Whether flows of guests that negotiate ECN themselves pass unmodified, which is the default;
@@ -226,19 +227,19 @@ pub struct TreatmentTable {
     /// Start law of the flows. Default `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
-    /// Parameters of the start `watch`.
+    /// Parameters of the start-up control `watch`.
     #[serde(skip_serializing_if = "Watch::are_default")]
     pub watch: Watch,
 }
 
-/// The start law of flows.
+/// The start-up control of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
     /// No start law: flows start as the guest and the law do.
     #[default]
     None,
-    /// HWatch: probes measure the path first.
+    /// HWatch: before a flow starts, probes measure how full its path is.
     Watch,
 }
 
@@ -270,7 +271,7 @@ pub struct CouplingTable {
     /// Weights of flows with a TCP port at either end: `{ 443 = 8 }`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub priorities: BTreeMap<String, i64>,
-    /// Quantity that is shared. Default `window`.
+    /// Quantity of the group that its flows share: `window` or `rate`. Default `window`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
     /// Aggressiveness a, 0 to 1: a group of n is as aggressive as 1 + a · (n − 1) TCPs. Default 0:

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fault::Faults;
 
-/// An element of a list.
+/// A type that can be an element of a list in the policy file.
 pub trait Element: Sized {
     /// Description in messages, such as "a port's name".
     const WHAT: &'static str;
@@ -32,11 +32,12 @@ pub trait Element: Sized {
 /// A value as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// A number, without quotes.
+    /// A number, written without quotes.
     Number(i64),
-    /// A text, in quotes.
+    /// A text, written in quotes.
     Text(String),
-    /// A value that no list can hold, with its description: kept, so that the others are read too.
+    /// The description of a value of a wrong type, such as `a boolean`. [`List::read`] reports it and still
+    /// parses the other values.
     Other(String),
 }
 
@@ -53,13 +54,13 @@ impl fmt::Display for Scalar {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T> {
     scalars: Vec<Scalar>,
-    /// Whether the only value has no brackets.
+    /// Whether the list was written as one value without brackets.
     alone: bool,
     element: PhantomData<T>,
 }
 
 impl<T: Element> List<T> {
-    /// Creates a list of elements.
+    /// Creates a list that has these elements.
     pub fn of(elements: &[T]) -> List<T> {
         List {
             scalars: elements.iter().map(T::write).collect(),
@@ -68,7 +69,7 @@ impl<T: Element> List<T> {
         }
     }
 
-    /// Parses the values; adds a fault for each that can't be parsed.
+    /// Returns the values that can be parsed. Adds a fault for each other value, and for an empty list.
     pub(crate) fn read(&self, key: &str, faults: &mut Faults<'_>) -> Vec<T> {
         if self.scalars.is_empty() {
             let what = T::WHAT;

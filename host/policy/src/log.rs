@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a log is written.
+/// Format of the lines of the agent's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text lines for people.
     #[default]
     Text,
-    /// One JSON object per line.
+    /// One JSON object in each line.
     Json,
 }
 
@@ -18,11 +18,11 @@ const LEVELS: [&str; 12] = [
     "off", "error", "warn", "info", "debug", "trace", "0", "1", "2", "3", "4", "5",
 ];
 
-/// Checks a filter for the log: directives separated by commas, each `level`, `target=level` or
-/// `target[span]=level`, as `tracing-subscriber` reads them.
+/// Checks a filter for the log: directives separated by commas, each `level`, `target=level` or `target[span]=level`,
+/// as `tracing-subscriber` reads them.
 ///
 /// # Errors
-/// What is wrong with it and what would be right.
+/// The problem and the remedy, as text.
 pub fn check_log_filter(text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("is empty; write a level, for example \"info\"".to_owned());

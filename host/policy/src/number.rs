@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::fault::Faults;
 
-/// Returns the number if it is in the range; adds a fault if it isn't.
+/// Returns the number if it is in the range. Returns `None` if it is absent, and adds a fault if it is out of range.
 pub(crate) fn in_range(
     key: &str,
     number: Option<i64>,

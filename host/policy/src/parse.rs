@@ -29,14 +29,15 @@ const RECOVERED_MAX_BYTES: usize = 1 << 16;
 /// The origin of a policy, which determines its allowed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
-    /// The host's own file.
+    /// The policy file of a single host.
     File,
     /// A fleet's store, which has no settings of one host's agent.
     Fleet,
 }
 
 impl Policy {
-    /// Reads the host's own file like its agent, and returns the policy and its text.
+    /// Reads the host's policy file as the agent does, which refuses a file that others could have written. Returns
+    /// the policy and its text.
     ///
     /// # Errors
     /// [`PolicyError::Unread`], or [`PolicyError::Invalid`] with all faults.
@@ -63,7 +64,7 @@ impl Policy {
         Policy::parse_fleet(&path.display().to_string(), &text)
     }
 
-    /// Parses a host's own policy; faults name it `name`.
+    /// Parses a host's own policy; `name` stands for its file in messages.
     ///
     /// # Errors
     /// [`PolicyError::Invalid`] with all faults.
@@ -108,7 +109,7 @@ fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
     Ok(policy)
 }
 
-/// Parses the tables.
+/// Parses all tables of a policy file.
 fn read_file(table: &DeTable<'_>, faults: &mut Faults<'_>) -> PolicyFile {
     let known = ["defaults", "tenant", "rule", "split", "canary", "agent"];
     let table = known_only(table, "", &known, faults);
@@ -162,7 +163,8 @@ where
     )
 }
 
-/// Returns the table `[key]`.
+/// Returns the table `[key]` of the file; `None` if the file has none. A value that is no table adds a fault and gives
+/// `None`, too.
 fn one<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Option<DeTable<'i>> {
     match table.get(key)?.get_ref() {
         DeValue::Table(inner) => Some(inner.clone()),
@@ -173,7 +175,8 @@ fn one<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Option<De
     }
 }
 
-/// Returns the tables `[[key]]`, each with its path.
+/// Returns the tables `[[key]]`, each with its path such as `rule.2`; empty if the file has none. Adds a fault for
+/// each value that is no table, and if there are more than [`TABLES_MAX`], which returns none of them.
 fn many<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Vec<(String, DeTable<'i>)> {
     let Some(value) = table.get(key) else {
         return Vec::new();
@@ -247,7 +250,7 @@ fn resolve(file: PolicyFile, home: Home, faults: &mut Faults<'_>) -> Policy {
     policy
 }
 
-/// Checks that the policy has only tables of its origin.
+/// Checks that the policy has only tables that its origin, a host's file or a fleet's store, may have.
 fn check_home(file: &PolicyFile, home: Home, faults: &mut Faults<'_>) {
     if home == Home::Fleet && faults.is_given("agent") {
         let message = "a fleet's policy says nothing of one host's agent; put it into the host's \
@@ -271,7 +274,7 @@ fn check_home(file: &PolicyFile, home: Home, faults: &mut Faults<'_>) {
     }
 }
 
-/// Returns the index of the tenant of that name.
+/// Returns the index of the tenant of that name. If no tenant has it, adds a fault and returns `None`.
 fn owner(name: &str, tenants: &[Tenant], key: &str, faults: &mut Faults<'_>) -> Option<usize> {
     let at = tenants.iter().position(|tenant| tenant.name == name);
     if at.is_none() && !faults.is_full() {

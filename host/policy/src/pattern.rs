@@ -42,8 +42,8 @@ impl Pattern {
         }
     }
 
-    /// Returns whether this matches every name that the other matches. Returns false where stars
-    /// alternate with characters so that only a search could decide.
+    /// Returns whether this pattern matches every name that `other` matches. Where only a search could decide, because
+    /// stars alternate with characters, it returns false.
     pub fn covers(&self, other: &Pattern) -> bool {
         match self.has_star() {
             true => glob(self.0.as_bytes(), other.0.as_bytes()),
@@ -51,7 +51,7 @@ impl Pattern {
         }
     }
 
-    /// Returns whether there is a name that both match.
+    /// Returns whether there is a name that both patterns match.
     pub fn meets(&self, other: &Pattern) -> bool {
         match (self.has_star(), other.has_star()) {
             (false, _) => other.matches(&self.0),
@@ -67,7 +67,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the number of comparisons of [`Pattern::meets`] and [`Pattern::covers`], about.
+    /// Returns the approximate number of comparisons that [`Pattern::meets`] and [`Pattern::covers`] make.
     pub(crate) fn steps(&self, other: &Pattern) -> usize {
         match (self.has_star(), other.has_star()) {
             (false, false) => 1,

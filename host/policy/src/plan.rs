@@ -10,10 +10,10 @@ use crate::policy::Policy;
 use crate::rule::Rule;
 use crate::tenant::{PortSettings, Tenant};
 
-/// A port of the policy.
+/// The policy's settings for one port.
 #[derive(Clone, Debug)]
 pub struct Planned<'a> {
-    /// Name of the port that the policy contains.
+    /// The port's name that the policy matched.
     pub matched: String,
     /// Tenant of the port, if it has one.
     pub tenant: Option<&'a Tenant>,
@@ -21,15 +21,15 @@ pub struct Planned<'a> {
     pub settings: PortSettings,
     /// Rules of the port in order, up to the first that matches every flow.
     pub rules: Vec<&'a Rule>,
-    /// When the host sends the port's guest duplicate ACKs; `None`: never, also if no rule's law
-    /// acts.
+    /// When the host sends the port's guest duplicate ACKs; `None`: never. It is `None`, too, if no rule's law acts
+    /// ([`Treatment::acts`](crate::Treatment::acts)).
     pub dupack: Option<Dupack>,
-    /// Packets of the port's guest that the host holds; `None`: none. Data only if a rule's law
-    /// acts.
+    /// Packets of the port's guest that the host holds; `None`: none. Data is kept only if a rule's law acts
+    /// ([`Treatment::acts`](crate::Treatment::acts)).
     pub hold: Option<Hold>,
     /// Start settings of the port's flows; `None`: start law `none`.
     pub start: Option<StartSettings>,
-    /// Plan for the port's programs.
+    /// Compiled rules that the port's programs shall have.
     pub port: PortPlan,
     /// Number ([`Rule::number`]) of the file's rule that each rule of `port` comes from.
     pub origins: Vec<usize>,
@@ -92,8 +92,9 @@ impl Policy {
         })
     }
 
-    /// Returns the first of the names that the policy contains, and its tenant. Names take
-    /// precedence over tenants: the interface's own name decides.
+    /// Returns the first of the names that a tenant's pattern matches, with the tenant's index. Otherwise returns the
+    /// first name that a rule without tenant contains, with `None`. Returns `None` if the policy contains none of the
+    /// names.
     fn find<'n>(&self, names: &[&'n str]) -> Option<(&'n str, Option<usize>)> {
         for name in names {
             let owner = self

@@ -9,20 +9,20 @@ use crate::list::{Element, Scalar};
 /// TCP ports from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
-    /// First port, at least 1.
+    /// First TCP port of the range: at least 1, but 0 in [`PortRange::ALL`].
     pub first: u16,
-    /// Last port, at least the first.
+    /// Last TCP port of the range, at least the first.
     pub last: u16,
 }
 
 impl PortRange {
-    /// Every TCP port.
+    /// The range of all TCP ports.
     pub const ALL: PortRange = PortRange {
         first: 0,
         last: u16::MAX,
     };
 
-    /// Returns whether this contains each port of the other.
+    /// Returns whether this range contains each port of the other.
     pub fn covers(&self, other: &PortRange) -> bool {
         self.first <= other.first && other.last <= self.last
     }

@@ -81,8 +81,8 @@ pub(crate) fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Removes the innermost key that contains `span`, itself or in its value. Returns its path, and
-/// the offset of the span in the text.
+/// Removes the innermost key that contains `span`, itself or in its value. Returns the key's path, and the offset of
+/// the span in the text; `None` if no key contains the span.
 fn take_out(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<(String, usize)> {
     let holds = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
     let names: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();

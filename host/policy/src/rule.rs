@@ -18,18 +18,18 @@ pub struct Rule {
     pub number: usize,
     /// Line of the rule in the file.
     pub line: usize,
-    /// Index of the tenant whose ports match; `None`: any or none.
+    /// Index of the tenant whose ports match; `None`: ports of any tenant and of none.
     pub tenant: Option<usize>,
     /// Patterns of the ports that match; empty: all ports.
     pub ports: Vec<Pattern>,
     /// Conditions; a flow matches the rule if it meets any of them.
     pub matches: Vec<Match>,
-    /// Treatment of the flows.
+    /// How flows that match the rule are treated.
     pub treatment: Treatment,
 }
 
 impl Rule {
-    /// Returns whether the rule applies to this port.
+    /// Returns whether the rule applies to a port with these names; `tenant`: index of its tenant.
     pub fn is_of(&self, tenant: Option<usize>, names: &[&str]) -> bool {
         let named = |pattern: &Pattern| names.iter().any(|name| pattern.matches(name));
         (self.tenant.is_none() || self.tenant == tenant)
@@ -55,8 +55,7 @@ impl Rule {
         self.matches.contains(&Match::ALL)
     }
 
-    /// Returns whether the rule is about every port that the other is about; false where this is
-    /// hard to decide.
+    /// Returns whether this rule applies to every port to which the other applies; false where this is hard to decide.
     pub(crate) fn covers_ports_of(
         &self,
         other: &Rule,
@@ -81,7 +80,7 @@ impl Rule {
         tenants_do && (self.ports.is_empty() || covered(&self.ports))
     }
 
-    /// Returns whether there may be a port that both are about.
+    /// Returns whether there may be a port to which both rules apply.
     pub(crate) fn meets_ports_of(&self, other: &Rule, tenants: &[Tenant], effort: &Effort) -> bool {
         let meets = |a: &Pattern, b: &Pattern| effort.spend(a.steps(b)) && a.meets(b);
         let meet = |a: &[Pattern], b: &[Pattern]| {
@@ -175,8 +174,8 @@ fn can_talk(local: Prefix, remote: Prefix) -> bool {
     local == Prefix::ANY || remote == Prefix::ANY || local.is_ipv4() == remote.is_ipv4()
 }
 
-/// Returns the number of pairs that have addresses of one family, without making them: lists may be
-/// long.
+/// Returns the number of pairs of a local and a remote prefix of one family. It does not build the pairs, because the
+/// lists may be long.
 fn pairs_of(local: &[Prefix], remote: &[Prefix]) -> usize {
     // Prefixes of any family, of IPv4, of IPv6.
     let count = |list: &[Prefix]| {

@@ -6,8 +6,8 @@ use crate::effort::{MEMBERS_MAX, VALUES_MAX};
 use crate::fault::Faults;
 use crate::read::join;
 
-/// Adds a fault for each list or table that is too long, and one if all together are too many. Returns
-/// whether there is none.
+/// Adds a fault for each list or table that is too long, and one if the policy has too many values in total. Returns
+/// true if there is no fault.
 pub(crate) fn check(table: &DeTable<'_>, faults: &mut Faults<'_>) -> bool {
     let mut values = 0;
     count_table(table, "", &mut values, faults);
@@ -36,7 +36,7 @@ fn count_table(table: &DeTable<'_>, path: &str, values: &mut usize, faults: &mut
     }
 }
 
-/// Counts the values within one. Its path is needed for tables and faults only, so it is computed then.
+/// Counts the values within `value`. Only tables and faults need its path, so `path` computes it when called.
 fn count(
     value: &DeValue<'_>,
     path: &dyn Fn() -> String,

@@ -21,10 +21,10 @@ pub struct SplitTable {
     /// Whether the far end is asked for Multipath TCP. Default `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<bool>,
-    /// Whether connections are split, too, that others open to the guests. Default `false`.
+    /// Whether connections that others open to the guests are split, too. Default `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inbound: Option<bool>,
-    /// TCP ports to which the connections are opened that are split. Default: all.
+    /// TCP ports: only connections that are opened to one of them are split. Default: all connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp_ports: Option<List<PortRange>>,
 }
@@ -36,9 +36,10 @@ pub struct Split {
     pub congestion_control: Option<String>,
     /// Whether the far end is asked for Multipath TCP.
     pub mptcp: bool,
-    /// Whether connections are split, too, that others open to the guests.
+    /// Whether connections that others open to the guests are split, too.
     pub inbound: bool,
-    /// TCP ports to which the connections are opened that are split, in order; empty: all.
+    /// TCP ports, in ascending order: only connections that are opened to one of them are split. Empty: all
+    /// connections.
     pub tcp_ports: Vec<PortRange>,
 }
 

@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Switch<T> {
-    /// On or off, by the usual settings.
+    /// On with the default settings, or off.
     Is(bool),
-    /// On, by these settings.
+    /// The feature is on, with these settings.
     By(T),
 }
 
@@ -24,7 +24,7 @@ pub trait Settings: for<'de> Deserialize<'de> {
     const EXAMPLE: &'static str;
 }
 
-/// Reads a boolean or a table.
+/// Reads a switch from a boolean or a table.
 struct SwitchVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Settings> Visitor<'de> for SwitchVisitor<T> {

@@ -1,4 +1,4 @@
-//! Compiles the tenant-port programs with clang, and makes the Rust face of what lies in their maps.
+//! Compiles the tenant-port programs with clang, and generates Rust types for the structs in their maps.
 
 mod sources;
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use uc_words::fnv::fnv1a;
 
-/// What this crate writes into maps.
+/// Structs and constants that this crate writes into maps.
 const WRITTEN: [&str; 8] = [
     "uc_key",
     "uc_slot",
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns a number that tells this layout of the maps from any other.
+/// Returns a number that identifies the layout of the maps: a hash of its structs and constants.
 fn layout_number(header: &str) -> Result<u64, Box<dyn std::error::Error>> {
     // with all that lies in a value, and the constants that say what it means
     let layout = bindgen::Builder::default()
@@ -81,7 +81,7 @@ fn layout_number(header: &str) -> Result<u64, Box<dyn std::error::Error>> {
     Ok(fnv1a(layout.as_bytes()))
 }
 
-/// Writes the numbers of the layout and of this build's object.
+/// Writes the layout's number, and a number of this build's object, as Rust constants.
 fn write_numbers(layout: u64, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let build = fnv1a(&std::fs::read(out.join("port.bpf.o"))?);
     let numbers = format!(

@@ -15,15 +15,15 @@ use crate::programs::Programs;
 use crate::qdisc;
 use crate::refusal::silence_libbpf;
 
-/// How to attach.
+/// Kernel interface through which programs are attached to a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttachVia {
     /// TCX if the kernel has it, otherwise clsact.
     #[default]
     Auto,
-    /// TCX only.
+    /// TCX only, which Linux 6.6 and later have.
     Tcx,
-    /// A filter on a clsact qdisc.
+    /// A filter on a clsact qdisc, on every kernel.
     Clsact,
 }
 
@@ -31,14 +31,14 @@ pub enum AttachVia {
 /// filter and replace it in place.
 type Place = (u32, u32);
 
-/// Places of the port's filters. The first two are before others, as far as priorities go; the
-/// second is for a hook where another kind of filter has the first one's priority. The last is after
-/// others, whose priorities are small or, if the kernel chooses them, above 0xc000.
+/// Places of the port's filters. The first two are before most others; the second is for a hook where another kind of
+/// filter has the first one's priority. The last is behind filters with small priorities, but before those whose
+/// priority the kernel chooses (0xc000 and below).
 const PORT_PLACES: [Place; 3] = [(2, 0x7563), (3, 0x7563), (0x7563, 1)];
 const BEFORE_PLACES: [Place; 2] = [(1, 0x7562), (2, 0x7562)];
 
 impl Order {
-    /// Returns the places of the clsact filter, of which the first that is to be had is taken.
+    /// Returns the places for the clsact filter, in the order in which they are tried.
     fn places(self) -> &'static [Place] {
         match self {
             Order::Gate | Order::BeforePort => &BEFORE_PLACES,
@@ -56,8 +56,9 @@ pub(crate) fn is_own_filter(filter: &qdisc::Filter) -> bool {
 /// Maximum number of attempts to add a filter if its qdisc disappears each time.
 const TRIES: usize = 3;
 
-/// How long a program may stay on a hook after the pin of its link was removed: the kernel ends the
-/// link later, on a busy machine much later. A hook takes a program only once.
+/// Maximum time for which an attempt waits until a former program leaves the hook, which takes a program only once;
+/// next line: interval of the tries. The kernel ends a link some time after its pin was removed, on a busy machine
+/// much later.
 const LEFT_MOST: Duration = Duration::from_secs(1);
 const LEFT_POLL: Duration = Duration::from_millis(5);
 
@@ -70,12 +71,12 @@ pub enum Link {
     Clsact(ClsactFilter),
 }
 
-/// Both programs of one port.
+/// The links of a port's two programs, one for each direction.
 #[derive(Debug)]
 pub struct PortLinks {
-    /// The program for guest → network.
+    /// The program that sees packets from the guest to the network.
     pub from_guest: Link,
-    /// The program for network → guest.
+    /// The program that sees packets from the network to the guest.
     pub to_guest: Link,
 }
 
@@ -102,8 +103,8 @@ impl Programs {
         })
     }
 
-    /// Replaces the programs of the port's clsact filters by these: every packet passes one or the
-    /// other.
+    /// Replaces the programs of the port's clsact filters by these, without a gap: each packet passes the old or the
+    /// new program.
     pub(crate) fn swap_clsact(&self, ifindex: u32) -> Result<(), PortError> {
         for direction in Direction::BOTH {
             for place in places_taken(ifindex, direction)? {
@@ -147,10 +148,11 @@ pub(crate) fn detach_clsact(ifindex: u32) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Returns how many of our two clsact filters this port has, of any version; 0 if it is gone.
+/// Returns the number of directions, 0 to 2, in which this port has a clsact filter of Undercurrent's, of any version;
+/// 0 if the port is gone.
 ///
 /// # Errors
-/// The kernel's refusal to list them.
+/// The kernel's refusal to list the filters.
 pub(crate) fn clsact_filters(ifindex: u32) -> Result<usize, PortError> {
     let mut found = 0;
     for direction in Direction::BOTH {

@@ -8,7 +8,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::error::PortError;
 
-/// Values requested at once.
+/// Number of map entries that one system call reads at most.
 const BATCH: u32 = 2048;
 
 /// Calls `see` with the index and the value of each of the first `count` entries of an array. With flag
@@ -27,7 +27,7 @@ pub(crate) fn first(
     }
 }
 
-/// Returns all keys. Unlike libbpf-rs's iterator it does not take an error for the end. Entries added or
+/// Returns all keys. Unlike libbpf-rs's iterator, it does not treat an error as the end of the keys. Entries added or
 /// removed meanwhile may be missed.
 pub(crate) fn keys(map: &MapHandle, action: &str) -> Result<Vec<Vec<u8>>, PortError> {
     let mut keys: Vec<Vec<u8>> = Vec::new();

@@ -1,21 +1,21 @@
-//! What an upgrade of the programs did, and what it had to leave.
+//! The result of an upgrade of the programs: what was carried over, and what was lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::handover::obstacle::LeftFlow;
 
-/// What became of the ports at an upgrade.
+/// The result of an upgrade for the ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upgrade {
     /// Nothing was pinned; now new programs and maps are.
     Fresh,
     /// The programs of the store's object were in force already.
     Current,
-    /// Every port has the new programs, and they have the old ones' maps: flows go on, and plans
-    /// are in force as they were.
+    /// Every port has the new programs, and these use the maps of the old ones: flows go on, and plans are in force as
+    /// they were.
     Swapped,
-    /// Every port has the new programs, and maps of a new layout, to which flows and plans have gone over.
+    /// Every port has the new programs, and maps of a new layout, into which flows and plans were copied.
     Carried(Carried),
     /// Every port has the new programs and empty maps of a new layout: flows under way pass untouched, and
     /// only the plans that were given are in force.
@@ -26,7 +26,7 @@ pub enum Upgrade {
 }
 
 impl Upgrade {
-    /// Returns what was lost, in sentences for an operator.
+    /// Returns what the upgrade lost, in sentences for an operator.
     pub fn losses(&self) -> Vec<String> {
         match self {
             Upgrade::Fresh | Upgrade::Current | Upgrade::Swapped => Vec::new(),
@@ -39,21 +39,22 @@ impl Upgrade {
     }
 }
 
-/// What an upgrade to another layout took along.
+/// The result of copying flows to maps with another layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Number of flows that go on.
+    /// Number of flows that go on under the new version.
     pub flows: usize,
-    /// Flows that do not.
+    /// Flows that do not go on, each with the reason.
     pub left: Vec<LeftFlow>,
-    /// Names of fields that this version lacks; what they held is lost.
+    /// Names of fields that this version lacks; their values are lost.
     pub dropped: Vec<String>,
-    /// Longest time between a flow's last copy and the new programs: what passed then is unseen.
+    /// Longest time between a flow's last copy and its port's new programs: packets in between did not
+    /// change the copied flow.
     pub unseen: Duration,
 }
 
 impl Carried {
-    /// Returns what was lost, in sentences for an operator.
+    /// Returns what the copying lost, in sentences for an operator.
     pub(crate) fn losses(&self) -> Vec<String> {
         let mut kinds: BTreeMap<String, Vec<&LeftFlow>> = BTreeMap::new();
         for flow in &self.left {

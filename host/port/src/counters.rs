@@ -57,7 +57,7 @@ fn counts_of(bytes: &[u8]) -> Counts {
 const COUNTS_BYTES: usize = size_of::<uc_counts>();
 
 impl Programs {
-    /// Returns the sum of what was counted under these counter indices.
+    /// Returns the packets that were counted under these indices of the counter map, summed.
     pub(crate) fn counted(&self, numbers: &[u32]) -> Result<Counters, PortError> {
         let mut counted = Vec::new();
         for &number in numbers {
@@ -85,7 +85,7 @@ impl Programs {
             .collect())
     }
 
-    /// Adds the counts of one index to the sum of former ports.
+    /// Adds the counts of one index to those of ports that no longer exist.
     pub(crate) fn fold_counts(&self, number: u32) -> Result<(), PortError> {
         let (past, more) = (self.counts(UC_NUMBER_PAST)?, self.counts(number)?);
         let sums = past.iter().zip(&more).map(|(past, more)| {

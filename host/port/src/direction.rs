@@ -2,7 +2,7 @@
 
 use uc_core::consts;
 
-/// Which way the segments go that a program sees.
+/// Direction of the segments that a program sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Guest → network: ingress of the host's side of the port.
@@ -12,10 +12,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both, in the order in which they are attached.
+    /// Both directions, in the order of their numbers in the core.
     pub const BOTH: [Direction; 2] = [Direction::FromGuest, Direction::ToGuest];
 
-    /// Returns the other direction.
+    /// Returns the opposite direction.
     pub fn other(self) -> Direction {
         match self {
             Direction::FromGuest => Direction::ToGuest,
@@ -23,7 +23,7 @@ impl Direction {
         }
     }
 
-    /// Returns its number in the core, which is its index in arrays.
+    /// Returns the direction's number in the core, which is its index in arrays.
     pub(crate) fn index(self) -> usize {
         match self {
             Direction::FromGuest => consts::FROM_GUEST as usize,
@@ -31,7 +31,7 @@ impl Direction {
         }
     }
 
-    /// Returns its name in pins, JSON and metrics.
+    /// Returns the direction's name in pins, JSON and metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Direction::FromGuest => "from_guest",

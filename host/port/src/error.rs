@@ -12,7 +12,7 @@ use crate::memory::MemoryLimit;
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The port, the host or a file does not allow it; the message names the remedy.
+    /// The port, the host or a file does not allow the operation; the message names the remedy.
     #[error("{0}")]
     Other(String),
     /// The process may not load BPF programs.
@@ -21,18 +21,18 @@ pub enum PortError {
          run it with sudo"
     )]
     NotPermitted {
-        /// The operation that failed.
+        /// Operation that failed, such as `load the programs`.
         action: String,
     },
-    /// The kernel has no usable BPF.
+    /// The kernel lacks a BPF feature that the operation needs.
     #[error(
         "this kernel can't {action} ({source}); it needs CONFIG_BPF_SYSCALL, CONFIG_NET_CLS_ACT \
          and Linux 5.10 or newer"
     )]
     NoKernelSupport {
-        /// The operation that failed.
+        /// Operation that failed, such as `load the programs`.
         action: String,
-        /// The kernel's error.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// The kernel's verifier rejected a program.
@@ -42,9 +42,9 @@ pub enum PortError {
         if place.is_empty() { "" } else { ", at: " }
     )]
     Refused {
-        /// Name of the program in bpf/port/.
+        /// Name of the rejected program in bpf/port/.
         program: String,
-        /// The kernel's release.
+        /// Release of the kernel, as `uname -r` prints it.
         kernel: String,
         /// The last line of the verifier's log.
         said: String,
@@ -54,33 +54,33 @@ pub enum PortError {
     /// No bpffs is mounted where pins belong.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf -o mode=700")]
     NoBpffs {
-        /// Path where it was expected.
+        /// Path where the BPF file system was expected.
         path: PathBuf,
     },
-    /// A folder of pins or locks that others may write, or a lock that can't be taken.
+    /// A folder of pins or locks is writable by other users, or a lock can't be taken.
     #[error(transparent)]
     File(FileError),
-    /// The port is attached already.
+    /// The port has the programs already.
     #[error("'{name}' is attached already; run `uc detach {name}` first")]
     AlreadyAttached {
-        /// Name of the interface.
+        /// Name of the port's interface.
         name: String,
     },
-    /// The port is not attached.
+    /// The port does not have the programs.
     #[error("'{name}' is not attached; `uc flows` shows the ports that are")]
     NotAttached {
-        /// Name of the interface.
+        /// Name of the port's interface.
         name: String,
     },
-    /// A port was not attached after all ports had been given other programs.
+    /// A port was not attached. Before that, an upgrade had given all ports this version's programs.
     #[error("{source}; all ports have this version's programs now{losses}")]
     AfterUpgrade {
-        /// Why the port was not attached.
+        /// Why a port was not attached.
         source: Box<PortError>,
-        /// What the upgrade lost, each after a semicolon.
+        /// Text that names what the upgrade lost, each item after a semicolon; empty: nothing.
         losses: String,
     },
-    /// A port of another network namespace has this index in the same pins.
+    /// A port of another network namespace has the same interface index in the same folder of pins.
     #[error(
         "port {ifindex}: a port of another network namespace has the same interface index, and its \
          programs are pinned in {} too; give this namespace a BPF file system of its own (`ip netns \
@@ -91,7 +91,7 @@ pub enum PortError {
     IndexTaken {
         /// Index of the port's interface.
         ifindex: u32,
-        /// The store's folder.
+        /// The folder of the pins.
         folder: PathBuf,
     },
     /// A port's plan has too many rules.
@@ -103,7 +103,7 @@ pub enum PortError {
     TooManyRules {
         /// Index of the port's interface.
         ifindex: u32,
-        /// Number of rules in the plan.
+        /// Number of rules in the port's plan.
         rules: usize,
     },
     /// The programs' tables of ports are full.
@@ -117,11 +117,11 @@ pub enum PortError {
         if .limit.is_some() { ", or raise that limit" } else { "" }
     )]
     NoMemory {
-        /// The operation that failed.
+        /// Operation that failed, such as `load the programs`.
         action: String,
         /// Memory of the tables of flows and events, in MB.
         asked_mb: u64,
-        /// The control group's limit that left the least before; `None` if there was none.
+        /// The memory limit of a control group under which least memory was left; `None` if there was none.
         limit: Option<MemoryLimit>,
     },
     /// Any other error of the kernel.
@@ -139,7 +139,8 @@ impl From<FileError> for PortError {
 }
 
 impl PortError {
-    /// Adds what an upgrade before the error has done.
+    /// Returns the error together with what an upgrade has changed before it; the error alone if the upgrade changed
+    /// nothing.
     pub(crate) fn after(self, upgrade: &Upgrade) -> PortError {
         if matches!(upgrade, Upgrade::Fresh | Upgrade::Current) {
             return self;

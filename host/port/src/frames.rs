@@ -1,4 +1,4 @@
-//! Frames of user space at a port.
+//! Packet sockets of user space at a port, and marks of their frames.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::error::PortError;
 
-/// Returns the address of the interface with this index for a packet socket, and of this protocol; 0: none.
+/// Returns the address for a packet socket at the interface with this index. `protocol`: Ethernet type of the frames
+/// that the socket receives, in host byte order; 0: it receives none.
 pub fn port_address(ifindex: u32, protocol: u16) -> libc::sockaddr_ll {
     libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -19,8 +20,8 @@ pub fn port_address(ifindex: u32, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// Binds a packet socket to the interface with this index: it sends there, and receives frames of this
-/// protocol; 0: none.
+/// Binds a packet socket to the interface with this index: it sends there, and receives frames of this Ethernet type
+/// (in host byte order); 0: it receives none.
 pub fn bind_to_port(socket: BorrowedFd<'_>, ifindex: u32, protocol: u16) -> io::Result<()> {
     let address = port_address(ifindex, protocol);
     // SAFETY: the address outlives the call and has the given length.

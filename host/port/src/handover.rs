@@ -30,15 +30,15 @@ use file::HandedFlow;
 pub use file::{Handover, HandoverError};
 pub use obstacle::{LeftFlow, Obstacle};
 
-/// Unit by which moments of flows move (`core/rebase.h`).
+/// Unit in ns by which the times in a flow's state are moved to another clock (`core/rebase.h`).
 const UNIT_NS: i128 = consts::REBASE_NS as i128;
 
 /// Maximum age of a file in ns. If the hosts' clocks give a greater age, or one below 0, it counts as 0.
 const AGE_MAX_NS: u64 = 60_000_000_000;
 
 impl Handover {
-    /// Returns the units of [`UNIT_NS`] by which this host's monotonic clock is ahead of the exporting one's,
-    /// which may be negative, from the times here.
+    /// Returns the units of [`UNIT_NS`] by which this host's monotonic clock is ahead of the exporting one's, which
+    /// may be negative. `realtime_ns` and `monotonic_ns`: the present time on this host.
     fn ahead(&self, realtime_ns: u64, monotonic_ns: u64) -> i64 {
         let age_ns = realtime_ns.checked_sub(self.realtime_ns);
         let age_ns = age_ns.filter(|age_ns| *age_ns <= AGE_MAX_NS).unwrap_or(0);
@@ -57,7 +57,8 @@ impl HandedFlow {
         }
     }
 
-    /// Moves the flow's moments by so many units. A moment before this clock began becomes its beginning.
+    /// Moves the times in the flow's state by `units` of [`UNIT_NS`]. If the last segment was before this host's clock
+    /// began, its time becomes 1 ns.
     fn rebase(&mut self, units: i64) {
         let seen_ns = i128::from(self.state.seen_ns) + i128::from(units) * UNIT_NS;
         self.state.rebase(units);
@@ -80,18 +81,18 @@ impl From<FlowView> for HandedFlow {
     }
 }
 
-/// What became of another host's flows.
+/// The result of entering another host's flows into this host's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TakenOver {
     /// Number of flows that the port has taken over.
     pub flows: usize,
-    /// Number of flows that it had already, and has left as they were.
+    /// Number of flows that the port had already; they stay as they were.
     pub known: usize,
-    /// Flows that it could not take over.
+    /// Flows that the port could not take over, with the reasons.
     pub left: Vec<LeftFlow>,
 }
 
-/// A port that takes over flows.
+/// The port that takes over flows of another host.
 struct Heir {
     ifindex: u32,
     /// Index of the port in the programs' counters.
@@ -101,19 +102,20 @@ struct Heir {
 }
 
 impl Heir {
-    /// Returns the place of a flow's rule, the first that matches.
+    /// Returns the index of the first rule that matches a flow; `None` if no rule does.
     fn rule_of(&self, flow: &HandedFlow) -> Option<usize> {
         let is_its = |rule: &Rule| rule.matches.matches(flow.guest, flow.remote, flow.dscps[0]);
         self.plan.rules.iter().position(is_its)
     }
 
-    /// Returns whether the port writes nothing into the flow's packets.
+    /// Returns whether the flow's rule only observes, so that the port writes nothing into the flow's packets.
     fn observes(&self, flow: &HandedFlow) -> bool {
         let rule = self.rule_of(flow).map(|at| &self.plan.rules[at]);
         rule.is_some_and(|rule| u32::from(rule.policy.modes) & consts::MODE_OBSERVE != 0)
     }
 
-    /// Returns a flow's slot. Without a rule it is of the plan before, which is in force no more.
+    /// Returns a flow's table entry. If no rule matches the flow, the entry has the generation of the plan before,
+    /// which is no longer in force.
     fn slot(&self, flow: &HandedFlow) -> uc_slot {
         let [dscp, kept_dscp] = flow.dscps;
         let at = self.rule_of(flow);
@@ -140,8 +142,8 @@ impl Heir {
 }
 
 impl Programs {
-    /// Returns the flows of a port for another host, and those that stay behind. They go on here, too. A flow
-    /// that was idle so long that its place may be reused is in neither.
+    /// Returns the flows of a port that another host can take over, and the others with the reasons. All of them go on
+    /// at this port. A flow that was idle so long that its table entry may be reused is in neither list.
     pub fn flows_to_send(&self, ifindex: u32) -> Result<(Handover, Vec<LeftFlow>), PortError> {
         let (mut flows, mut left) = (Vec::new(), Vec::new());
         let began_ns = now_ns();
@@ -202,7 +204,7 @@ impl Programs {
         })
     }
 
-    /// Enters a flow. Returns why it could not.
+    /// Enters a flow, `ahead` units of [`UNIT_NS`] later. Returns why it can't be entered; `None` if it was.
     fn enter(
         &self,
         enter: &Enter,
@@ -228,7 +230,8 @@ impl Programs {
         self.enter_slot(enter, &slot, &flow.state.annex, heir.plan.flows_max)
     }
 
-    /// Enters a flow by its slot, which may say all but its place. Returns why it could not.
+    /// Enters a flow with this content of its table entry; the program chooses the entry. Returns why the flow can't
+    /// be entered; `None` if it was.
     pub(crate) fn enter_slot(
         &self,
         enter: &Enter,
@@ -300,8 +303,8 @@ impl Store {
     }
 }
 
-/// Returns the time in ns since 1970, and that of the monotonic clock. The system may stop this thread
-/// between the two, so the one of some readings counts during which the least time passed.
+/// Returns the time in ns since 1970, and that of the monotonic clock. The system may stop this thread between the
+/// two, so it reads both eight times, and returns the pair whose reading took the least time.
 fn clocks() -> (u64, u64) {
     let read = |_| {
         let began_ns = now_ns();

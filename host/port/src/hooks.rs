@@ -26,8 +26,9 @@ impl Programs {
             .map_err(|error| PortError::from_libbpf("write what hooks have seen", &error))
     }
 
-    /// Starts what is known of a port's hooks again. A `trusted` hook counts as having seen a segment
-    /// now. Without that of the direction to the guest no flow asks for ECN until it sees one.
+    /// Resets the record of what a port's hooks have seen. A hook for which `trusted` returns true counts as having
+    /// seen a segment now. If the hook towards the guest is not trusted, no flow asks for ECN until that hook has seen
+    /// a segment.
     pub fn reset_hooks(
         &self,
         ifindex: u32,
@@ -44,7 +45,7 @@ impl Programs {
     }
 }
 
-/// Returns the time by the clock that the programs read, in nanoseconds.
+/// Returns the time of `CLOCK_MONOTONIC`, which the programs read, in ns.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
     now.map_or(0, |now| {

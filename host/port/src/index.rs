@@ -1,4 +1,4 @@
-//! From a key to the place of its flow, as in `bpf/port/index.h`.
+//! Finds the table index (*place*) of a flow by its key, as `bpf/port/index.h` does.
 
 use crate::bytes::value_at;
 use crate::error::PortError;
@@ -8,8 +8,8 @@ use crate::layout::{uc_bucket, uc_secret};
 use crate::programs::Programs;
 
 impl Programs {
-    /// Returns the places that may have the flow with this key: one at most, unless its two buckets have
-    /// other keys with its tag.
+    /// Returns the table indices at which the flow with this key may be: at most one, unless other keys in its two
+    /// buckets have the same tag.
     pub(crate) fn places_of(&self, key: &[u8]) -> Result<Vec<u32>, PortError> {
         let failed = |error| PortError::from_libbpf(READ, &error);
         let secret = value_at::<uc_secret>(&self.maps.secrets, 0).map_err(failed)?;

@@ -30,7 +30,7 @@ pub(crate) fn interface_name(ifindex: u32) -> String {
     )
 }
 
-/// Returns the names of the calling thread's network namespace, by index.
+/// Returns the names of all interfaces of the calling thread's network namespace, by interface index.
 pub(crate) fn interfaces() -> Result<BTreeMap<u32, String>, PortError> {
     let list = nix::net::if_::if_nameindex()
         .map_err(|errno| PortError::from_kernel("list the interfaces", errno.into()))?;
@@ -54,7 +54,7 @@ pub(crate) fn check_ethernet(ifindex: u32) -> Result<(), PortError> {
     }
 }
 
-/// Returns an interface's name and the type of its link.
+/// Returns an interface's name and the type of its link (`ARPHRD_…`); `None` if the interface does not exist.
 fn link_type(ifindex: u32) -> Option<(String, u16)> {
     let (mut request, name) = request(ifindex)?;
     // SAFETY: the kernel reads and writes an ifreq, which outlives the call.
@@ -64,7 +64,7 @@ fn link_type(ifindex: u32) -> Option<(String, u16)> {
     Some((name, link_type))
 }
 
-/// Returns an empty request about an interface, and the interface's name.
+/// Returns an empty request about an interface, and the interface's name; `None` if the interface does not exist.
 fn request(ifindex: u32) -> Option<(libc::ifreq, String)> {
     let name = if_indextoname(ifindex).ok()?;
     // SAFETY: all zeroes are a valid value of plain integers.
@@ -88,8 +88,8 @@ unsafe fn ask(call: libc::c_ulong, request: &mut libc::ifreq) -> Option<()> {
     (code == 0).then_some(())
 }
 
-/// Request and answer of the call by which a driver reports its link (linux/ethtool.h). It is older
-/// than the one with lists of link modes, and has the rate as well.
+/// Request and answer of the call by which a driver reports its link (linux/ethtool.h): the older call, without lists
+/// of link modes, which reports the rate, too.
 #[repr(C)]
 #[derive(Default)]
 struct EthtoolCmd {

@@ -8,12 +8,12 @@ use std::io;
 pub struct KernelError {
     /// The operation that failed, and its object.
     pub action: String,
-    /// The kernel's error.
+    /// Error of the kernel.
     pub source: io::Error,
 }
 
 impl KernelError {
-    /// Creates the error of `action`.
+    /// Creates the error of an operation; `action` names the operation, such as `load a program`.
     pub fn new(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self {
             action: action.into(),

@@ -1,6 +1,6 @@
-//! Ports that drain. An operator takes a port off, but peers of its flows have agreed to ECN in the
-//! guest's name and go on sending ECT. So its programs stay until the last of these flows has ended:
-//! new flows pass, no window is written, and the peers' marks are echoed (`core/leave.h`).
+//! Ports that drain. An operator detaches a port, but peers of its flows have agreed to ECN in the guest's name and go
+//! on sending ECT. So its programs stay until the last of these flows has ended: new flows pass, no window is written,
+//! and the peers' marks are echoed (`core/leave.h`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -17,10 +17,11 @@ use crate::links::Whereabouts;
 use crate::programs::Programs;
 use crate::store::Store;
 
-/// Interval at which a process looks whether the last flow of a port has ended.
+/// Interval at which a process checks whether the last flow of a port has ended.
 pub const DRAIN_POLL: Duration = Duration::from_millis(250);
 
-/// Time in ns that a flow counts after both FINs or a RST: the last ACKs may still have to carry an echo.
+/// Time in ns for which a flow still counts as open after both FINs or a RST: the last ACKs may still have to carry an
+/// echo.
 const LAST_ACKS_NS: u64 = 1_000_000_000;
 
 /// Longest time for which a watcher waits for the lock, which [`Store::is_drain_watched`] takes briefly.
@@ -33,17 +34,17 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Returns whether no port drains.
+    /// Returns whether no port is draining.
     pub fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Returns the ports that drain.
+    /// Returns the interface indices of the ports that drain.
     pub fn ports(&self) -> BTreeSet<u32> {
         self.left.keys().copied().collect()
     }
 
-    /// Returns how many flows of a port were left; `None`: it does not drain.
+    /// Returns the number of a port's flows whose peers may send ECT; `None`: the port does not drain.
     pub fn flows(&self, ifindex: u32) -> Option<usize> {
         self.left.get(&ifindex).map(Vec::len)
     }
@@ -122,15 +123,15 @@ impl Programs {
 }
 
 impl Store {
-    /// Begins to take ports off: new flows pass, and those under way keep their echo and nothing else.
-    /// Ports without a flow that needs it are detached. Returns the ports that drain. Under
+    /// Begins to detach ports: new flows pass, and for flows under way the programs only echo the peers' marks. Ports
+    /// without a flow that needs this are detached at once. Returns the ports that drain. The caller must hold
     /// [`Store::lock`].
     pub fn leave(&self, programs: &Programs, ports: &BTreeSet<u32>) -> Result<Drain, PortError> {
         programs.leave(ports)?;
         self.finish(programs)
     }
 
-    /// Begins to take ports off like [`Store::leave`], by name: all, or none if one is not attached.
+    /// Begins to detach ports like [`Store::leave`], by name: all of them, or none if one is not attached.
     ///
     /// # Errors
     /// [`PortError::NotAttached`]; the kernel's refusal.
@@ -138,7 +139,7 @@ impl Store {
         self.leave(programs, &self.indices(names)?)
     }
 
-    /// Detaches the ports that have drained. Returns those that still do. Under [`Store::lock`].
+    /// Detaches the ports that have drained. Returns those that still drain. The caller must hold [`Store::lock`].
     pub fn finish(&self, programs: &Programs) -> Result<Drain, PortError> {
         let mut drain = programs.drain()?;
         let mut done = BTreeSet::new();
@@ -154,7 +155,7 @@ impl Store {
         Ok(drain)
     }
 
-    /// Returns whether a port has drained, or ports drain that `drain` does not know.
+    /// Returns whether a port of `drain` has drained or vanished, or another port has begun to drain.
     pub fn has_drained(&self, drain: &mut Drain) -> Result<bool, PortError> {
         // opened again: an upgrade may have replaced the maps
         match self.open()? {
@@ -163,8 +164,8 @@ impl Store {
         }
     }
 
-    /// Detaches each port that drains as soon as it has drained, until none does. Returns at once if
-    /// another process does so already.
+    /// Detaches each port that drains as soon as it has drained. Returns when no port drains any more, or at once if
+    /// another process watches already.
     pub fn watch_drain(&self) -> Result<(), PortError> {
         let watched = match wait_for_lock(&self.drain_lock()?, ASKED_MOST) {
             Err(FileError::Busy { .. }) => return Ok(()),
@@ -186,7 +187,7 @@ impl Store {
         }
     }
 
-    /// Waits until a port of `drain` has drained, or others drain.
+    /// Waits until a port of `drain` has drained, or a port drains that is not in `drain`.
     fn wait_until_drained(&self, mut drain: Drain) -> Result<(), PortError> {
         while !self.has_drained(&mut drain)? {
             thread::sleep(DRAIN_POLL);
@@ -194,8 +195,8 @@ impl Store {
         Ok(())
     }
 
-    /// Waits until none of these ports drains any more. Returns false if one does, and no process waits in
-    /// [`Store::watch_drain`].
+    /// Waits until none of these ports drains any more. Returns false if one still drains and no process waits in
+    /// [`Store::watch_drain`] to detach it.
     pub fn wait_until_left(&self, ports: &BTreeSet<u32>) -> Result<bool, PortError> {
         loop {
             let is_watched = self.is_drain_watched()?;

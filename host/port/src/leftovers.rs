@@ -37,8 +37,8 @@ impl Store {
         Ok(None)
     }
 
-    /// Removes what no port needs of an open store, under [`Store::lock`]; returns whether any port
-    /// is left. A port that has drained needs nothing.
+    /// Removes the state that no port needs from an open store. A port that has drained needs none. Returns whether
+    /// any port is left. The caller must hold [`Store::lock`].
     pub fn tidy(&self, programs: &Programs) -> Result<bool, PortError> {
         self.finish(programs)?;
         let attached: BTreeSet<u32> = self
@@ -54,9 +54,8 @@ impl Store {
         Ok(!attached.is_empty())
     }
 
-    /// Detaches the programs of every port and removes all pins, of any version: it reads no map.
-    /// Removes clsact filters in this network namespace only. Returns the former ports. Under
-    /// [`Store::lock`].
+    /// Detaches the programs of every port and removes all pins, of any version: it reads no map. Removes clsact
+    /// filters in this network namespace only. Returns the former ports. The caller must hold [`Store::lock`].
     pub fn remove_all(&self) -> Result<Vec<Attached>, PortError> {
         if self.folders()?.is_empty() {
             return self.remove_empty().map(|()| Vec::new());
@@ -101,7 +100,7 @@ impl Store {
         Ok(hooked)
     }
 
-    /// Returns those of the interfaces that are ports.
+    /// Returns the attached ports among these interfaces.
     pub(crate) fn ports_of(
         &self,
         interfaces: &BTreeSet<u32>,
@@ -141,11 +140,11 @@ impl Store {
         Ok(names.iter().filter_map(index).collect())
     }
 
-    /// Returns the location of the interface whose links are pinned under this index; if the two
-    /// differ, they belong to no port.
+    /// Returns where the interface is whose two links are pinned under this index: [`Whereabouts::Gone`] if one link
+    /// is missing, or its interface does not exist under this index.
     ///
     /// # Errors
-    /// The kernel's refusal to open them, or to list the programs on the interface.
+    /// The kernel's refusal to open the links, or to list the programs on the interface.
     pub(crate) fn whereabouts(&self, ifindex: u32) -> Result<Whereabouts, PortError> {
         let mut found = Whereabouts::Gone;
         for direction in Direction::BOTH {

@@ -1,4 +1,4 @@
-//! An object file in the kernel, of which maps and programs are taken by name.
+//! A loaded object file, whose maps and programs are taken by name.
 
 use std::ffi::OsStr;
 use std::io;

@@ -24,7 +24,7 @@ macro_rules! maps {
                 Ok(Maps { $($name: map(stringify!($name))?,)* })
             }
 
-            /// Returns all maps with their names.
+            /// Returns all maps of the programs, each with its name.
             pub(crate) fn each(&self) -> Vec<(&'static str, &MapHandle)> {
                 vec![$((stringify!($name), &self.$name)),*]
             }

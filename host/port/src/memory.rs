@@ -34,17 +34,18 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// Limits from here on are none: version 1 has a number near 2^63 where there is no limit.
+/// Bytes. A limit of this size or larger counts as no limit: version 1 of control groups reports a number near 2^63 if
+/// there is none.
 const UNLIMITED: u64 = 1 << 60;
 
-/// A control group's limit of memory.
+/// The memory limit of a control group that this process is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// The file with the limit.
+    /// Path of the file that has the limit.
     pub file: PathBuf,
-    /// The limit in bytes.
+    /// The limit of memory in bytes.
     pub bytes: u64,
-    /// What the group may still take, in bytes: files' pages give way.
+    /// Memory that the group may still take, in bytes. Pages of files count as free, because the kernel can drop them.
     pub left_bytes: u64,
 }
 
@@ -85,8 +86,8 @@ impl MemoryLimit {
     }
 }
 
-/// Returns the bytes of pages of files in the text of a group's memory.stat; version 1 counts those of
-/// groups below it under names of their own.
+/// Returns the bytes of pages of files in the text of a group's memory.stat. In version 1, the counts that include
+/// groups below it have names that begin with `total_`.
 fn pages_of_files(text: &str) -> u64 {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));

@@ -8,24 +8,25 @@ use crate::links::{Placed, program_info, programs_on};
 /// Position of a program among those at a port's hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// A program that takes frames past all others: before these, whichever is attached first. TCX
+    /// Before all other programs, whichever is attached first: for a program by which frames bypass the others. TCX
     /// only.
     Gate,
-    /// A program that processes a packet before the port's own do, whichever is attached first.
+    /// Before the port's own programs, whichever is attached first: for a program that processes packets before they
+    /// do.
     BeforePort,
     /// The port's own programs: before all that others have attached. A program that ends the
     /// hook's chain then hides nothing from ours, which always let the next one run.
     Port,
     /// The port's own programs: after all that others have attached.
     PortLast,
-    /// A program that takes packets off the hook when all others have seen them: after these. TCX
+    /// After all other programs: for a program that takes packets off the hook when the others have seen them. TCX
     /// only.
     Hold,
 }
 
 impl Order {
-    /// Returns where TCX attaches a program: flags, and the number of the program that they refer to; 0:
-    /// to all.
+    /// Returns the flags with which TCX attaches a program at this position, and the kernel's id of the program to
+    /// which the flags refer; 0: they refer to all programs.
     pub(crate) fn in_tcx(self, ifindex: u32, direction: Direction) -> io::Result<(u32, u32)> {
         let leading: fn(&str) -> bool = match self {
             Order::Gate => return Ok((libbpf_sys::BPF_F_BEFORE, 0)),

@@ -67,8 +67,8 @@ impl Store {
 }
 
 impl PortView {
-    /// Returns the direction that the port does not see, or is not known to see; `None` if nothing
-    /// speaks against either.
+    /// Returns the direction in which the port's program sees no packets, or may see none; `None` if both programs see
+    /// packets, as far as is known.
     pub fn half_blind(&self) -> Option<Direction> {
         if !self.hooks.ask(now_ns()) {
             return Some(Direction::ToGuest);
@@ -83,8 +83,9 @@ impl PortView {
         self.hooks.seen_ns[direction.index()]
     }
 
-    /// Returns the direction that the port does not see, or is not known to see, where these run
-    /// before its program: also where the hook has seen nothing at all, or since one was loaded.
+    /// Like [`PortView::half_blind`], but also returns a direction in which a program of `ahead` runs, if the port's
+    /// program has seen no segment since that one was loaded. `ahead` returns the programs that run before the port's
+    /// in a direction. A direction in which the port has seen no segment and nothing runs ahead is not returned.
     pub fn half_blind_behind(&self, ahead: impl Fn(Direction) -> Vec<Ahead>) -> Option<Direction> {
         let hides = |direction: &Direction| {
             let seen_ns = self.seen_ns(*direction);
@@ -101,9 +102,9 @@ impl PortView {
     }
 }
 
-/// Returns the first that runs behind a TCX program at this hook of an interface of the calling thread's
-/// network namespace: another TCX program, or any filter of clsact. `None` also if the program is not
-/// there.
+/// Returns the first program or filter that runs behind a TCX program at this hook of an interface of the calling
+/// thread's network namespace: another TCX program, or any filter of clsact. `None` if nothing runs behind it, or
+/// `program` is not at the hook.
 ///
 /// # Errors
 /// The kernel's refusal to list them.
@@ -126,7 +127,7 @@ pub fn behind(
     Ok(filters.into_iter().next().map(look_at_filter))
 }
 
-/// Reads a program's name and time. A process without CAP_SYS_ADMIN knows only its number.
+/// Reads a program's name and the time when it was loaded. A process without CAP_SYS_ADMIN learns neither.
 fn look_at(id: u32) -> Ahead {
     let (name, loaded_ns) = program_info(id).unwrap_or_default();
     Ahead {

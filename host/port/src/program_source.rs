@@ -1,4 +1,4 @@
-//! Where a process that works beside the port programs finds them.
+//! Finds the port programs, for processes that do other work at the same ports.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use crate::error::PortError;
 use crate::programs::Programs;
 use crate::store::Store;
 
-/// The port programs beside which a process works.
+/// Where a process finds the port programs of the ports at which it works.
 #[derive(Clone, Debug, Default)]
 pub enum Source {
-    /// The host's pinned ones; others may take their place.
+    /// The host's pinned programs; another version may replace them.
     #[default]
     Pins,
     /// Programs that this process has loaded itself, and that are pinned nowhere.

@@ -14,7 +14,7 @@ use netlink_packet_route::tc::{
 use crate::direction::Direction;
 use crate::netlink::Netlink;
 
-/// Number of our chain; filters outside any chain have 0.
+/// Number of the chain that marks a qdisc as ours; filters outside any chain have number 0.
 const MARK: u32 = 0x7563;
 
 /// Handle of the qdisc, and of its two hooks (linux/pkt_sched.h).
@@ -29,8 +29,9 @@ const fn clsact(minor: u16) -> TcHandle {
     }
 }
 
-/// Creates the qdisc and marks it, unless one exists. Returns the kind of a qdisc in its place that is
-/// another: `ingress` has one hook, at which the kernel would put the filters of both.
+/// Creates the clsact qdisc and marks it, unless one exists. If another qdisc is in its place, returns the kind of
+/// that: `ingress` has one hook, at which the kernel would put the filters of both directions. Otherwise returns
+/// `None`.
 pub(crate) fn ensure(ifindex: u32) -> io::Result<Option<String>> {
     let netlink = Netlink::open()?;
     let exclusive = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
@@ -50,7 +51,7 @@ pub(crate) fn ensure(ifindex: u32) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Returns the kind of the qdisc in the place of clsact if it is another.
+/// Returns the kind of the qdisc in the place of clsact; `None` if it is clsact, or there is no qdisc.
 fn other(netlink: &Netlink, ifindex: u32) -> io::Result<Option<String>> {
     let asked = about(ifindex, TcHandle::UNSPEC, TcHandle::CLSACT);
     // without NLM_F_ECHO older kernels send the answer to listeners only
@@ -76,9 +77,8 @@ fn kind(attribute: TcAttribute) -> Option<String> {
     }
 }
 
-/// Removes the qdisc if one of us created it and it has no filters. Another program could add a
-/// filter between the check and the removal, which would be lost: the kernel has no call that does
-/// both.
+/// Removes the qdisc if a process of Undercurrent's created it and it has no filters. Another program could add a
+/// filter between the check and the removal, which would be lost: the kernel has no call that does both.
 pub(crate) fn remove_if_ours_and_empty(ifindex: u32) -> io::Result<()> {
     let netlink = Netlink::open()?;
     if chains(&netlink, ifindex, INGRESS)? != [MARK]
@@ -94,13 +94,13 @@ pub(crate) fn remove_if_ours_and_empty(ifindex: u32) -> io::Result<()> {
 /// A filter at one hook of a clsact qdisc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
-    /// Priority; a lower one runs first.
+    /// Priority of the filter; the filter with the lowest number runs first.
     pub(crate) priority: u32,
     /// Handle, by which filters of the same priority differ.
     pub(crate) handle: u32,
-    /// Kind: `bpf`, `flower`, `matchall` and others.
+    /// Kind of the filter: `bpf`, `flower`, `matchall` and others.
     pub(crate) kind: String,
-    /// Number of the BPF program, if it is one.
+    /// Kernel's id of the filter's program; `None` if the filter is no BPF program.
     pub(crate) program: Option<u32>,
 }
 

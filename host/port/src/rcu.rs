@@ -11,8 +11,8 @@ const PORTS_MANY: usize = 32;
 
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
 
-/// Expedites the kernel's grace periods while it exists, if the process may and they aren't
-/// expedited already. A process that is killed leaves them expedited, which only costs interrupts.
+/// Expedites the kernel's grace periods while this value exists, if the process may and they aren't expedited already.
+/// A process that is killed leaves them expedited, which only costs interrupts.
 pub(crate) struct Expedited {
     asked: bool,
 }

@@ -38,7 +38,7 @@ use uc_law::PortPlan;
 /// a thousand ports takes seconds.
 const LOCK_MOST: Duration = Duration::from_secs(10);
 
-/// The folder of one installation's pins.
+/// The folder in which one installation pins its programs and maps.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) folder: PathBuf,
@@ -46,10 +46,10 @@ pub struct Store {
     pub(crate) object: ProgramObject,
 }
 
-/// A port that is attached.
+/// A port whose programs are pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// The port's interface index.
+    /// Interface index of the port.
     pub ifindex: u32,
     /// Interface name; `None` if the interface is in another network namespace.
     pub name: Option<String>,
@@ -65,12 +65,13 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Returns the store's folder.
+    /// Returns the path of the folder of pins.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A store elsewhere (tests; several installations on one host). Must be in a bpffs.
+    /// Creates a store in another folder, which must be in a BPF file system: for tests, and for several installations
+    /// on one host.
     pub fn at(folder: impl Into<PathBuf>) -> Store {
         Store {
             folder: folder.into(),
@@ -92,9 +93,9 @@ impl Store {
         version.map_or_else(|| Ok(Vec::new()), |version| self.laws_of(&version))
     }
 
-    /// Waits until no other process attaches or detaches, for 10 s at most; hold the answer from
-    /// [`Store::open`] on while doing either. Two that pin at once would take each other's pins for
-    /// their own.
+    /// Takes the lock of the processes that attach and detach; waits up to 10 s for it. Take it before
+    /// [`Store::open`], and keep it until you have attached or detached: two processes that pin at once would take
+    /// each other's pins for their own.
     ///
     /// # Errors
     /// [`PortError::File`] if another process holds the lock all that time; the system's.
@@ -113,7 +114,10 @@ impl Store {
         Ok(found.dev())
     }
 
-    /// Reopens what is pinned; `None` if nothing is.
+    /// Reopens the pinned programs and maps; `None` if nothing is pinned.
+    ///
+    /// # Errors
+    /// If the pins are of a version whose maps this build can't read; the kernel's refusal.
     pub fn open(&self) -> Result<Option<Programs>, PortError> {
         match self.version()? {
             None => Ok(None),
@@ -122,9 +126,10 @@ impl Store {
         }
     }
 
-    /// Reopens what is pinned and of use to a port, or loads and pins it. Ports of a version whose
-    /// maps can't be read are taken over, and all ports if the store's object has laws from outside
-    /// that come from another file. Under [`Store::lock`].
+    /// Reopens the pinned programs after removing what no port needs, or loads and pins new ones. If this build can't
+    /// read the pinned maps, or the store's object has laws from outside the tree and the pinned programs come from
+    /// another file, all ports get the programs of the store's object ([`Store::upgrade`]). The caller must hold
+    /// [`Store::lock`].
     pub fn open_or_load(&self, flows_max: u32) -> Result<(Programs, Upgrade), PortError> {
         self.check_bpffs()?;
         let has_laws = !self.object.laws().is_empty();
@@ -137,8 +142,9 @@ impl Store {
         self.upgrade(&BTreeMap::new(), flows_max, false)
     }
 
-    /// Attaches these ports for good, all by one plan, with the programs that are pinned or fresh
-    /// ones. All or none. Returns what became of the pinned ones.
+    /// Attaches these ports, all with one plan, to the pinned programs or to new ones, and pins their links: the ports
+    /// stay attached when the process ends. Attaches all of them or none. Waits for [`Store::lock`]. Returns what
+    /// happened to the programs that were pinned before.
     pub fn attach_all(
         &self,
         names: &[String],
@@ -186,7 +192,9 @@ impl Store {
         Ok(())
     }
 
-    /// Attaches a port for good. All or nothing.
+    /// Attaches a port and pins its links, so that it stays attached when the process ends. Returns the index of its
+    /// interface. After an error nothing of the port is attached, unless it was before. The caller must hold
+    /// [`Store::lock`].
     pub fn attach(
         &self,
         programs: &Programs,
@@ -208,11 +216,10 @@ impl Store {
         }
     }
 
-    /// Attaches many ports, by the indices of their interfaces, under [`Store::lock`]. Answers
-    /// which could not be, and why; of those nothing is left. One whose index a port of another network
-    /// namespace has is refused, and the other keeps its programs. Of one that is attached already the
-    /// plan is set and no more. One whose plan is too long, and those that there is no room for,
-    /// are in the way of no other.
+    /// Attaches many ports, by the indices of their interfaces. Returns the ports that could not be attached, each
+    /// with the reason; nothing of them stays attached. A port whose plan is too long, or for which there is no room,
+    /// does not affect the others. If a port of another network namespace has the same index, that port keeps its
+    /// programs. If a port is attached already, only its plan is set. The caller must hold [`Store::lock`].
     ///
     /// # Errors
     /// What keeps all of them from being attached.
@@ -265,8 +272,8 @@ impl Store {
         Ok(failed)
     }
 
-    /// Puts a port's programs before or after those of others, as its plan says. Flows stay; packets
-    /// that pass meanwhile are not translated. Under [`Store::lock`].
+    /// Puts a port's programs before or after those of others, as its plan says. Flows stay; packets that pass
+    /// meanwhile are not translated. The caller must hold [`Store::lock`].
     ///
     /// # Errors
     /// The kernel's refusal; the port is detached then.
@@ -285,8 +292,8 @@ impl Store {
         self.link(programs, ifindex, via, order_of(plan))
     }
 
-    /// Writes which hooks of a port are in doubt: those at which others' programs run before ours,
-    /// or where the kernel does not tell.
+    /// Resets the record of a port's hooks ([`Programs::reset_hooks`]). A hook at which others' programs run before
+    /// ours, or for which the kernel does not tell, is not trusted.
     pub(crate) fn begin_hooks(&self, programs: &Programs, ifindex: u32) -> Result<(), PortError> {
         programs.reset_hooks(ifindex, |direction| {
             let ahead = self.ahead(ifindex, direction);
@@ -319,8 +326,8 @@ impl Store {
         self.begin_hooks(programs, ifindex)
     }
 
-    /// Detaches these ports, or none if one of them is not attached. When they were the last, the
-    /// maps and programs go too.
+    /// Detaches these ports, or none if one of them is not attached. If no port is left, removes the maps and
+    /// programs, too.
     pub fn detach_all(&self, programs: &Programs, names: &[String]) -> Result<(), PortError> {
         self.detach_indices(programs, &self.indices(names)?)
     }
@@ -341,7 +348,8 @@ impl Store {
         names.iter().map(attached_index).collect()
     }
 
-    /// Detaches ports by index, also those whose interfaces no longer exist.
+    /// Detaches ports by index, also those whose interfaces no longer exist. If no port is left, removes the maps and
+    /// programs, too.
     pub fn detach_indices(
         &self,
         programs: &Programs,
@@ -354,7 +362,7 @@ impl Store {
         Ok(())
     }
 
-    /// The ports that are attached.
+    /// Returns the ports that are attached to these programs.
     pub fn attached(&self, programs: &Programs) -> Result<Vec<Attached>, PortError> {
         let names = interfaces()?;
         let mut known = self.linked()?;
@@ -362,7 +370,7 @@ impl Store {
         self.ports_of(&known, &names)
     }
 
-    /// The interface as a port, if it is one.
+    /// Returns the interface as an attached port; `None` if it is not attached.
     pub(crate) fn port(
         &self,
         ifindex: u32,
@@ -380,7 +388,7 @@ impl Store {
         }))
     }
 
-    /// Is the interface of this index, in this network namespace, a port?
+    /// Returns whether the interface with this index, in this network namespace, is attached.
     fn is_attached(&self, ifindex: u32) -> Result<bool, PortError> {
         Ok(self.whereabouts(ifindex)? == Whereabouts::Here || clsact_filters(ifindex)? == 2)
     }

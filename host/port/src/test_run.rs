@@ -16,20 +16,20 @@ pub struct PacketContext {
     pub ifindex: u32,
     /// Number of wire segments in a super-segment; 0 or 1 for an ordinary packet.
     pub gso_segs: u32,
-    /// Payload of one wire segment.
+    /// Payload of each segment on the wire, in bytes, if the frame is a GSO packet.
     pub gso_size: u32,
     /// Number of runs (for timing; the packet's edits accumulate).
     pub repeat: u32,
 }
 
-/// The result of a run.
+/// The result of a run of a program on one frame.
 #[derive(Clone, Debug)]
 pub struct PacketRun {
-    /// The frame after the program.
+    /// The frame as the program left it.
     pub packet: Vec<u8>,
-    /// The verdict; −1 (`TC_ACT_UNSPEC`) means next.
+    /// Verdict of the program; −1 (`TC_ACT_UNSPEC`): the next program decides.
     pub verdict: i32,
-    /// Mean time of one run.
+    /// Mean time of one run of the program.
     pub duration: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Programs {
 }
 
 impl Programs {
-    /// Runs the program that checks this number of table entries for stale flows.
+    /// Runs the program `collect`, so that it checks this number of table entries for stale flows.
     pub(crate) fn run_collect(
         &self,
         collect: BorrowedFd<'_>,

@@ -1,4 +1,4 @@
-//! A new version of the programs takes the ports over.
+//! Replaces the programs of all ports by those of a new version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,14 @@ use uc_core::Law;
 use uc_law::{PortPlan, RINGS_MAX};
 
 impl Store {
-    /// Makes every port of the store run the programs of the store's object, and reopens them. No packet
-    /// passes a port without one version or the other. `force`: loads them even if they are in
-    /// force. The plans are used if the old ones can't be read, and only those of ports that have
-    /// programs. To be called under [`Store::lock`].
+    /// Gives every port of the store the programs of the store's object, and returns them with what the upgrade did.
+    /// Each packet passes the old or the new version. `force`: loads the object even if its programs are in force.
+    /// `plans` are set only if the plans in force can't be taken over, and only for ports that have programs.
+    /// `flows_max`: capacity of a new flow table. The caller must hold [`Store::lock`].
     ///
     /// # Errors
-    /// If the object lacks a law from outside that the programs in force have,
-    /// and nothing has changed. Or what the kernel refused; ports then have the old version, or some the new one, and flows go
-    /// on under both.
+    /// If the object lacks a law from outside the tree that the programs in force have; nothing has changed then. The
+    /// kernel's refusal; then ports have the old version, or some the new one, and flows go on under both.
     pub fn upgrade(
         &self,
         plans: &BTreeMap<u32, PortPlan>,
@@ -35,8 +34,8 @@ impl Store {
         self.upgrade_with(plans, (flows_max, RINGS_MAX), force)
     }
 
-    /// Upgrades like [`Store::upgrade`]; new maps have room for this many flows, and for the events
-    /// of this many.
+    /// Upgrades like [`Store::upgrade`]. New maps have room for `flows_max` flows, and for the events of `rings_max`
+    /// flows.
     ///
     /// # Errors
     /// As [`Store::upgrade`].
@@ -105,8 +104,8 @@ impl Store {
         Ok((programs, what))
     }
 
-    /// Pins programs that have their plans, and gives them to every port in place of the version before.
-    /// `carry`: takes flows along.
+    /// Pins programs that have their plans, and gives them to every port in place of the version before. `carry`
+    /// copies the flows of that version.
     fn put_in_force(
         &self,
         programs: &Programs,
@@ -154,8 +153,8 @@ impl Store {
             .try_for_each(|ifindex| programs.swap_clsact(ifindex))
     }
 
-    /// Interfaces that have programs of ours, of whichever version: by links, and by clsact
-    /// filters.
+    /// Returns the indices of the interfaces that have programs of ours, of any version: those with pinned links, then
+    /// those with clsact filters.
     fn ports_by_hook(&self) -> Result<[BTreeSet<u32>; 2], PortError> {
         let linked = self.linked()?;
         let mut by_clsact = BTreeSet::new();

@@ -1,6 +1,5 @@
-//! The link through which a port's packets come from the network: the devices below the port's
-//! bridge, or that of the default route. Virtual devices are none: a tap or veth has no rate of its
-//! own, whatever it reports.
+//! The link through which a port's packets come from the network: the devices below the port's bridge, or that of the
+//! default route. Virtual devices do not count: a tap or veth has no rate of its own, whatever it reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,7 +17,7 @@ use crate::netlink::Netlink;
 /// A device at the host's edge, with the rate that its driver reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uplink {
-    /// Name of the device.
+    /// Name of the network device.
     pub name: String,
     /// Present rate of the device's link.
     pub rate: BitsPerSec,
@@ -63,7 +62,7 @@ enum Kind {
 struct Device {
     name: String,
     kind: Kind,
-    /// The bridge, bond or switch that it is a member of.
+    /// Index of the bridge, bond or switch that the device is a member of.
     controller: Option<u32>,
     lower: Option<u32>,
 }
@@ -113,7 +112,7 @@ impl From<LinkMessage> for Device {
 struct Devices(BTreeMap<u32, Device>);
 
 impl Devices {
-    /// Returns the edges that the port's bridge leads to, or the device that the port lies over.
+    /// Returns the edges to which the port's bridge leads, or the device over which the port lies.
     fn edges_above(&self, port: u32) -> Vec<u32> {
         let Some(device) = self.0.get(&port) else {
             return Vec::new();
@@ -124,7 +123,7 @@ impl Devices {
         next.flat_map(|next| self.edges(next, &mut seen)).collect()
     }
 
-    /// Returns the edges that a device leads to: itself, or those below it.
+    /// Returns the edges to which a device leads: itself, or those below it.
     fn edges_below(&self, device: u32) -> Vec<u32> {
         self.edges(device, &mut BTreeSet::new())
     }
@@ -160,7 +159,7 @@ fn devices(netlink: &Netlink) -> io::Result<Devices> {
     Ok(Devices(devices.collect()))
 }
 
-/// Returns the device of the default route: of IPv4's, or else of IPv6's.
+/// Returns the index of the device of the default route: of IPv4's, or else of IPv6's; `None` without such a route.
 fn default_route(netlink: &Netlink) -> io::Result<Option<u32>> {
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut question = RouteMessage::default();
@@ -276,7 +275,7 @@ mod tests {
         assert_eq!(default_of(&RouteNetlinkMessage::NewRoute(route)), None);
     }
 
-    /// Reads the message of a device of this kind and layer.
+    /// Returns the device parsed from a netlink message with this kind and link-layer type.
     fn read(kind: Option<InfoKind>, layer: LinkLayerType) -> Device {
         let mut message = LinkMessage::default();
         message.header.link_layer_type = layer;

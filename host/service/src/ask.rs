@@ -1,4 +1,4 @@
-//! Asks the process that has a place.
+//! Asks the process that has a task's place: a socket in a network namespace, on which it answers.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::Shutdown;
@@ -17,11 +17,11 @@ use uc_files::socket_path;
 use crate::task::{ServiceError, Task, silent};
 use crate::{PATIENCE, read_all};
 
-/// Maximum length of an answer.
+/// Maximum length of a process's answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Asks the process that has the place of this task in the caller's network namespace. Its answer is awaited
-/// for two seconds.
+/// Sends a question to the process that has the place of this task in the caller's network namespace, and returns the
+/// answer. Waits for it for two seconds at most.
 ///
 /// # Errors
 /// As [`connected`].

@@ -1,5 +1,5 @@
-//! What an agent tells the commands that it runs, and what these answer: for the commands, for the agent, and for
-//! those who read its state.
+//! The tasks that an agent gives to the commands that it runs, and the status that these report: types for the
+//! commands, for the agent, and for readers of its state.
 
 pub mod dupack;
 pub mod hold;

@@ -19,12 +19,13 @@ use crate::ask::connected;
 use crate::task::{ServiceError, Task};
 use crate::{PATIENCE, read_all};
 
-/// Maximum length of a question.
+/// Maximum length of a question to the process, in bytes.
 const QUESTION_BYTES_MAX: usize = 4096;
 /// Pause after a connection that could not be accepted, for example because no file descriptor was free.
 const REST: Duration = Duration::from_millis(100);
 
-/// A place in the caller's network namespace, taken. Dropping it frees it; the socket's file stays.
+/// The place of a task in the caller's network namespace: its lock and its socket. Dropping it frees the place; the
+/// socket's file stays.
 #[derive(Debug)]
 pub struct Place {
     path: PathBuf,
@@ -33,7 +34,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Takes the place of this task.
+    /// Takes the place of this task, without waiting for a process that has it.
     ///
     /// # Errors
     /// [`ServiceError::Taken`]; [`ServiceError::Silent`] if the process that has the place does not answer;

@@ -13,12 +13,12 @@ use crate::task::Task;
 pub trait PortTask: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
     /// The command, such as `uc split`: [`Task::COMMAND`] of [`Ports`].
     const COMMAND: &'static str;
-    /// Name of its place in its network namespace: [`Task::PLACE`] of [`Ports`].
+    /// Name of the command's place in a network namespace: [`Task::PLACE`] of [`Ports`].
     const PLACE: &'static str;
-    /// What the process has done at the ports: [`Task::Done`] of [`Ports`].
+    /// The report of the process on the ports: [`Task::Done`] of [`Ports`].
     type Done: Clone + Debug + Serialize + DeserializeOwned;
 
-    /// Returns the name of the port.
+    /// Returns the name of the port's interface.
     fn name(&self) -> &str;
 
     /// Returns the index of the port's interface.
@@ -31,7 +31,7 @@ pub trait PortTask: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
 /// What a command is to do at ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports<P> {
-    /// The ports, each once.
+    /// The settings of the ports; each port occurs once.
     pub ports: Vec<P>,
 }
 

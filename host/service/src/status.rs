@@ -1,4 +1,5 @@
-//! What the process that has a place does and has done, which is its answer to everybody who asks.
+//! The status of the process that has a place: its task and its report, which it sends to root and to its own user on
+//! request.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,21 +8,21 @@ use crate::ask::ask;
 use crate::place::{Place, Served};
 use crate::task::{ServiceError, Task};
 
-/// The answer of a process. In JSON the fields of both parts stand beside its number.
+/// The status of a process. In JSON the fields of `setup` and of `done` stand beside `pid`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status<Setup, Done> {
-    /// Number of the process.
+    /// Process id of the command.
     pub pid: u32,
     /// The task that the process was given last.
     #[serde(flatten)]
     pub setup: Setup,
-    /// What the process has done so far.
+    /// The process's report on itself.
     #[serde(flatten)]
     pub done: Done,
 }
 
 impl<T: Task> Status<T, T::Done> {
-    /// Creates the status of this process.
+    /// Creates the status of the calling process.
     pub fn own(setup: T, done: T::Done) -> Self {
         Self {
             pid: std::process::id(),
@@ -30,15 +31,16 @@ impl<T: Task> Status<T, T::Done> {
         }
     }
 
-    /// Asks the process of this network namespace.
+    /// Asks the task's process in this network namespace for its status.
     ///
     /// # Errors
-    /// [`ServiceError::Nobody`] without one, or [`ServiceError::Silent`].
+    /// [`ServiceError::Nobody`] if there is no such process, or [`ServiceError::Silent`].
     pub fn ask() -> Result<Self, ServiceError> {
         Self::ask_about(&())
     }
 
-    /// Asks the process of this network namespace a question that it knows.
+    /// Asks the task's process in this network namespace for its status, with a question that the process knows, such
+    /// as about a flow.
     ///
     /// # Errors
     /// As [`Status::ask`].
@@ -46,7 +48,7 @@ impl<T: Task> Status<T, T::Done> {
         ask::<T, _>(question)
     }
 
-    /// Takes the place of the network namespace's one process.
+    /// Takes the place of the task's one process in the network namespace.
     pub fn take_place() -> Result<Place, ServiceError> {
         Place::take::<T>()
     }

@@ -1,4 +1,4 @@
-//! The task of a command's process, and what keeps it from its place or from an answer.
+//! The task of a command's process, and the errors of taking its place and of asking it.
 
 use std::fmt::Debug;
 use std::io;
@@ -11,11 +11,12 @@ use uc_files::FileError;
 /// What a command's one process in a network namespace is to do; it may change while the process runs. The default
 /// is nothing.
 pub trait Task: Clone + Debug + Default + PartialEq + Serialize + DeserializeOwned {
-    /// The command, such as `uc split`.
+    /// The command that performs the task, such as `uc split`.
     const COMMAND: &'static str;
     /// Name of the place in a network namespace that only one process can have, such as `split`.
     const PLACE: &'static str;
-    /// What the process has done so far, and can't do.
+    /// The process's report on itself: counters since its start, limits, and ports that it can't serve, as far as the
+    /// command has them.
     type Done: Clone + Debug + Serialize + DeserializeOwned;
 
     /// Returns whether the process may end when it has nothing to do, because nothing is left of its earlier
@@ -28,47 +29,47 @@ pub trait Task: Clone + Debug + Default + PartialEq + Serialize + DeserializeOwn
 /// Why a process has no status, or can't take its place.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// No process has the place.
+    /// No process of the command runs in this network namespace.
     #[error("no `{command}` runs in this network namespace; start one: {command} PORT")]
     Nobody {
-        /// The command.
+        /// The command, such as `uc split`.
         command: &'static str,
     },
-    /// A second process in one network namespace.
+    /// A process in the network namespace has the task's place already.
     #[error("`{command}` (process {pid}) runs in this network namespace already: end it first")]
     Taken {
-        /// The command.
+        /// The command, such as `uc split`.
         command: &'static str,
-        /// Number of the process that has the place.
+        /// Process id of the process that has the place.
         pid: i32,
     },
-    /// The process does not answer.
+    /// The command's process does not answer.
     #[error(
         "`{command}` of this network namespace does not answer on {}: {source}; end the process that has this socket \
          (`ss --listening --unix --processes`), or run as root",
         place.display()
     )]
     Silent {
-        /// The command.
+        /// The command, such as `uc split`.
         command: &'static str,
-        /// Path of its socket.
+        /// Path of the socket on which the command's process should answer.
         place: PathBuf,
-        /// The error.
+        /// Error of the connection to the socket.
         source: io::Error,
     },
-    /// The place's files can't be used.
+    /// The files of the command's socket or lock can't be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The kernel refused something.
+    /// The kernel refused an operation of the command.
     #[error(
         "`{command}` can't {action}: {source}; raise the limits of open files and processes (`ulimit -n`, `ulimit -u`)"
     )]
     Kernel {
-        /// The command.
+        /// The command, such as `uc split`.
         command: &'static str,
-        /// The operation that failed.
+        /// Operation that failed, such as `listen`.
         action: &'static str,
-        /// The kernel's error.
+        /// Error of the kernel.
         source: io::Error,
     },
 }

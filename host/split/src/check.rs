@@ -6,7 +6,7 @@ use crate::error::SplitError;
 use crate::{interfaces, programs, rules, sockets};
 use uc_service::commands::split::Setup;
 
-/// Checks whether this host can split so. Returns whether it has IPv6.
+/// Checks whether this host can split connections as `setup` says. Returns whether the host has IPv6.
 ///
 /// # Errors
 /// The first precondition that does not hold.
@@ -20,7 +20,7 @@ pub fn check(setup: &Setup) -> Result<bool, SplitError> {
     }
 }
 
-/// Checks what concerns no single interface, as [`check`].
+/// Checks the preconditions that concern no single interface. Returns whether the host has IPv6.
 ///
 /// # Errors
 /// The first precondition that does not hold.

@@ -16,20 +16,20 @@ use crate::sockets;
 pub enum Next {
     /// Wait for one of the connection's sockets.
     Wait,
-    /// Go on at once, after others.
+    /// Move more bytes of this connection at once, after other connections had their turn.
     Again,
-    /// Go on after a while: what it waits for comes with no event.
+    /// Go on after a while: the connection waits for something that epoll does not report.
     Later,
-    /// Remove the connection, which has ended.
+    /// Remove the connection, because it has ended.
     Ended(End),
 }
 
-/// How a connection ended.
+/// How a split connection ended.
 #[derive(Debug)]
 pub enum End {
     /// Both streams have ended, and each end has acknowledged the other's.
     Orderly,
-    /// One end reset it, or vanished.
+    /// An end reset the connection, or vanished.
     Reset,
     /// The end that the host connects to refused, or did not answer.
     Refused,
@@ -38,11 +38,11 @@ pub enum End {
 /// A split connection. Dropping it resets both ends, unless it was released.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket towards the guest.
+    /// The socket whose connection leads to the guest.
     pub guest: Socket,
-    /// The socket towards the far end.
+    /// The socket whose connection leads to the far end.
     pub far: Socket,
-    /// The guest's address.
+    /// Address of the guest.
     pub guest_ip: IpAddr,
     /// The side that this host connects to.
     opened: Side,
@@ -50,7 +50,7 @@ pub struct Connection {
     has_failed: bool,
     to_far: Half,
     to_guest: Half,
-    /// Bytes that were moved since they were asked for last, to the far end and to the guest.
+    /// Bytes that were moved to the far end and to the guest since the last [`Connection::take_moved`].
     moved: [u64; 2],
 }
 
@@ -70,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// Notes what epoll reports of a side's socket.
+    /// Notes what epoll has reported of a side's socket.
     pub fn note(&mut self, side: Side, seen: EpollFlags) {
         let (reads, writes) = match side {
             Side::Guest => (&mut self.to_far, &mut self.to_guest),
@@ -83,8 +83,8 @@ impl Connection {
         self.has_failed |= seen.contains(EpollFlags::EPOLLERR);
     }
 
-    /// Does what the sockets allow. Returns what follows, and whether both connections are established
-    /// since this call.
+    /// Moves the bytes that the sockets allow. Returns what the worker does next, and true if the second connection
+    /// became established in this call.
     pub fn go_on(&mut self, pipes: &mut Pipes) -> (Next, bool) {
         let was_connecting = self.is_connecting;
         let next = match self.attend(pipes) {
@@ -144,15 +144,15 @@ impl Connection {
         })
     }
 
-    /// Returns whether both ends have acknowledged all, and the end of the stream. Until then a kill
-    /// resets the connection, and a drain waits for it.
+    /// Returns whether both ends have acknowledged all data and the end of the stream. Until then a kill resets the
+    /// connection, and a drain waits for it.
     fn is_delivered(&self) -> bool {
         [&self.guest, &self.far]
             .into_iter()
             .all(sockets::is_acknowledged)
     }
 
-    /// Returns the error of either socket, if epoll reported one.
+    /// Returns the error of either socket; `None` if epoll reported none.
     fn take_error(&mut self) -> io::Result<Option<io::Error>> {
         if !std::mem::take(&mut self.has_failed) {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Connection {
         std::mem::take(&mut self.moved)
     }
 
-    /// Closes both sockets without a reset.
+    /// Closes both sockets of the connection without a reset.
     pub fn release(self) -> io::Result<()> {
         self.guest.set_linger(None)?;
         self.far.set_linger(None)

@@ -4,27 +4,27 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use uc_service::commands::split::Totals;
 
-/// Counts that workers add to.
+/// Counters of connections, to which all worker threads add.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Connections as in [`Totals::split`].
+    /// Number of connections that were split ([`Totals::split`]).
     pub split: AtomicU64,
-    /// Connections as in [`Totals::multipath`].
+    /// Number of connections with Multipath TCP ([`Totals::multipath`]).
     pub multipath: AtomicU64,
-    /// Connections as in [`Totals::orderly`].
+    /// Number of connections that both ends closed ([`Totals::orderly`]).
     pub orderly: AtomicU64,
-    /// Connections as in [`Totals::reset`].
+    /// Number of connections that ended by a reset ([`Totals::reset`]).
     pub reset: AtomicU64,
-    /// Connections as in [`Totals::refused`].
+    /// Number of refused connections ([`Totals::refused`]).
     pub refused: AtomicU64,
-    /// Connections as in [`Totals::too_many`].
+    /// Number of connections above a maximum ([`Totals::too_many`]).
     pub too_many: AtomicU64,
-    /// Bytes to the far ends and to the guests.
+    /// Number of bytes that were moved to the far ends, and to the guests.
     pub bytes: [AtomicU64; 2],
 }
 
 impl Counts {
-    /// Returns the numbers, with this many connections now.
+    /// Returns the counters; `open`: number of connections that are split now.
     pub fn totals(&self, open: usize) -> Totals {
         Totals {
             open: open as u64,

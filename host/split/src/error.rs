@@ -4,21 +4,21 @@ use std::io;
 
 use uc_service::ServiceError;
 
-/// Why connections can't be split.
+/// Why the command can't split connections.
 #[derive(Debug, thiserror::Error)]
 pub enum SplitError {
     /// Something of the host is missing or in the way; the message names the remedy.
     #[error("{0}")]
     Refused(String),
-    /// A second process can't split in one network namespace.
+    /// A process splits connections in the network namespace already, or the status can't be served.
     #[error(transparent)]
     Service(#[from] ServiceError),
     /// A resource of the kernel is missing.
     #[error("could not {action}: {source}")]
     Resource {
-        /// The action that failed.
+        /// Operation that failed, such as `use the guests' addresses`.
         action: &'static str,
-        /// The kernel's error.
+        /// Error of the kernel.
         source: io::Error,
     },
 }

@@ -18,45 +18,45 @@ use crate::pipes::{PIPE_BYTES, Pipe, Pipes};
 /// Maximum number of times that a pipe is filled before other connections get their turn.
 const FILLS_MAX: usize = 16;
 
-/// The state of one direction.
+/// The state of one direction of a split connection.
 #[derive(Debug, Default)]
 pub struct Half {
-    /// The pipe, while there is something in it.
+    /// The pipe, while it holds bytes; `None` otherwise.
     pipe: Option<Pipe>,
     held_bytes: usize,
-    /// Whether the source may have bytes, or an end.
+    /// Whether the source may have bytes, or the end of its stream.
     pub readable: bool,
-    /// Whether the sink may take bytes.
+    /// Whether the socket that is written may take bytes now.
     pub writable: bool,
     /// Whether urgent data was announced, at whose place splice(2) stops.
     pub urgent: bool,
     /// Whether the source has failed, so that the end of its bytes is not the end of its stream. The kernel
     /// reports an error once, to whichever call comes first, and the end of the stream afterwards.
     pub is_cut: bool,
-    /// Whether the source's stream has ended.
+    /// Whether the stream that is read has ended (FIN).
     is_ended: bool,
-    /// Whether the sink was told that it has.
+    /// Whether the sink was told that the stream has ended.
     is_shut: bool,
 }
 
-/// The result of moving bytes.
+/// The result of moving bytes from one socket to the other.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Number of bytes that the sink took.
     pub bytes: u64,
-    /// Whether more can be moved at once.
+    /// Whether more bytes can be moved at once, but other connections get their turn first.
     pub again: bool,
-    /// Whether more could be moved with a pipe, for which there is no descriptor now.
+    /// Whether more bytes could be moved, but no descriptor for a pipe was free.
     pub starves: bool,
 }
 
 impl Half {
-    /// Returns whether the stream has ended and the sink knows it.
+    /// Returns whether the stream has ended and the sink was told so.
     pub fn is_done(&self) -> bool {
         self.is_shut
     }
 
-    /// Moves bytes until there are none, the sink takes none, or it is others' turn.
+    /// Moves bytes until the source has none, the sink takes none, or it is the turn of other connections.
     ///
     /// # Errors
     /// The kernel's error of either socket: the connection is to be reset.
@@ -146,7 +146,7 @@ fn flags() -> SpliceFFlags {
     SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK
 }
 
-/// Copies bytes into the pipe, past the place of urgent data.
+/// Copies bytes from the source into the pipe, past the place of urgent data. Returns their number.
 fn copy(source: &Socket, pipe: &Pipe) -> nix::Result<usize> {
     let mut buffer = [0; 4096];
     let bytes = nix::unistd::read(source, &mut buffer)?;

@@ -8,14 +8,14 @@ use serde::Deserialize;
 use crate::error::SplitError;
 use crate::programs;
 
-/// Settings by which the packet filter takes a bridge's packets before IP gets them.
+/// Sysctls. If one is on, the packet filter processes a bridge's packets before IP gets them.
 const BRIDGE_FILTERS: [&str; 2] = [
     "net.bridge.bridge-nf-call-iptables",
     "net.bridge.bridge-nf-call-ip6tables",
 ];
 
-/// Settings by which the kernel checks where a packet came from, and by which it does so with its mark: the
-/// route of our mark leads to this host, so it would drop the packets of split connections.
+/// Sysctls of an interface. If both are on, the kernel drops packets of split connections: it checks their source
+/// address by the route of their mark, and the route of our mark leads to this host.
 const SOURCE_CHECKS: [&str; 2] = ["rp_filter", "src_valid_mark"];
 
 /// A row of `ip -json -details address show`.
@@ -59,7 +59,7 @@ pub fn refused(names: &[String]) -> Result<BTreeMap<String, SplitError>, SplitEr
     Ok(refused.collect())
 }
 
-/// Returns a setting of IPv4 on an interface, or on `all`; 0 if it can't be read.
+/// Returns a setting (sysctl) of IPv4 on an interface, or on `all`; 0 if it can't be read.
 fn setting(interface: &str, name: &str) -> u32 {
     let path = format!("/proc/sys/net/ipv4/conf/{interface}/{name}");
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -81,7 +81,7 @@ fn check_source(name: &str, setting: impl Fn(&str, &str) -> u32) -> Result<(), S
     }
 }
 
-/// Returns the setting by which a filter takes bridges' packets here, if one does.
+/// Returns the first of [`BRIDGE_FILTERS`] that is on; `None` if both are off.
 fn filter() -> Option<&'static str> {
     let is_on = |sysctl: &&str| {
         let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));

@@ -3,10 +3,10 @@
 //! other's addresses and ports. `docs/split.md` describes it.
 //!
 //! Read in this order:
-//! - [`Setup`], [`Status`]: what is split; what the process answers.
+//! - [`Setup`], [`Status`]: what is split; the process's report.
 //! - `setup`: the setup that threads share, and limits.
 //! - [`rules`], `programs`: the packet filter's table and the route that bring packets to this process.
-//! - [`interfaces`], [`check()`]: whether this host can.
+//! - [`interfaces`], [`check()`]: whether this host can split connections.
 //! - `side`, `sockets`: the options of the sockets; an end that is not orderly is a reset.
 //! - `pipes`, `half`: one direction of a connection: bytes go from socket to pipe to socket.
 //! - `quota`: how many connections each guest may have.
@@ -40,6 +40,6 @@ pub use split::Split;
 pub use uc_service::ServiceError;
 pub use uc_service::commands::split::{Done, Limits, PortRange, Setup, Status, Totals};
 
-/// What a split takes from its guests, in one line.
+/// Drawback of split connections for a guest, as a text for messages.
 pub const CAVEAT: &str = "an ACK that the guest gets is this host's, not the far end's: what the far end has \
      not acknowledged is lost if the far end, this host or this process fails";

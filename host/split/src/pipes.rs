@@ -8,23 +8,22 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::pipe2;
 
-/// Maximum number of bytes that a direction holds outside its sockets: a pipe's capacity, and the most
-/// that is moved at once. With a quarter of it, and half of the sockets' buffers, a stream over veths on two
-/// processors lost a tenth to a third of its throughput.
+/// Maximum number of bytes that a direction holds outside its sockets: a pipe's capacity, and the most that is moved
+/// at once. A quarter of it lowers the throughput.
 pub const PIPE_BYTES: usize = 1024 * 1024;
-/// Maximum number of pipes that are kept while none needs them.
+/// Maximum number of empty pipes that a worker keeps.
 const SPARE_MAX: usize = 64;
 
 /// A pipe. The kernel moves references to pages through it, not their bytes.
 #[derive(Debug)]
 pub struct Pipe {
-    /// The end that is read.
+    /// The descriptor from which the pipe is read.
     pub output: OwnedFd,
-    /// The end that is written.
+    /// The descriptor into which the pipe is written.
     pub input: OwnedFd,
 }
 
-/// Empty pipes of one worker.
+/// Empty pipes that a worker thread keeps for further use.
 #[derive(Debug, Default)]
 pub struct Pipes {
     spare: Vec<Pipe>,

@@ -20,17 +20,19 @@ pub fn find(program: &'static str, package: &'static str) -> Result<PathBuf, Spl
         })
 }
 
-/// Runs ip(8). Returns what it printed, or, if it ended with another status than 0, its complaint.
+/// Runs ip(8). The inner result is its output, or the first line of its error message if its status is not 0. The
+/// outer error: it can't be run.
 pub fn ip(arguments: &[&str]) -> Result<Result<String, String>, SplitError> {
     run(&find("ip", "iproute2")?, arguments, "")
 }
 
-/// Runs nft(8) with this text on its standard input: all of it takes effect, or nothing.
+/// Runs nft(8) with this text on its standard input: all of it takes effect, or nothing. The result is as that of
+/// [`ip`].
 pub fn nft(text: &str) -> Result<Result<String, String>, SplitError> {
     run(&find("nft", "nftables")?, &["-f", "-"], text)
 }
 
-/// Has nft(8) and the kernel check the text, without changing anything.
+/// Has nft(8) and the kernel check the text, without changing anything. The result is as that of [`ip`].
 pub fn nft_check(text: &str) -> Result<Result<String, String>, SplitError> {
     run(&find("nft", "nftables")?, &["--check", "-f", "-"], text)
 }
@@ -59,7 +61,7 @@ fn output(path: &Path, arguments: &[&str], input: &str) -> std::io::Result<Outpu
     child.wait_with_output()
 }
 
-/// Returns the first line of a complaint, without nft's pointer into its input.
+/// Returns the first line of an error message, without nft's pointer into its input.
 fn one_line(text: &str) -> String {
     let first = text.lines().next().unwrap_or("it gives no reason");
     let after = first

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// Prefix length by which IPv6 addresses count as one guest: a guest may give itself any address in it.
 const PREFIX6_BITS: u32 = 64;
 
-/// Numbers of connections, by guest and in all.
+/// Numbers of split connections, of each guest and in total, with their maximums.
 #[derive(Debug)]
 pub struct Quota {
     most: usize,
@@ -18,7 +18,7 @@ pub struct Quota {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Guests with at least one connection.
+    /// Number of connections of each guest with at least one, keyed by the guest's address.
     each: HashMap<IpAddr, usize>,
 }
 
@@ -32,8 +32,8 @@ impl Quota {
         }
     }
 
-    /// Counts a connection of the guest, unless there are as many as there may be. Returns whether it
-    /// was counted.
+    /// Counts a connection of the guest, unless the process or the guest has the maximum number already. Returns
+    /// whether the connection was counted.
     pub fn take(&self, guest: IpAddr) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let of_guest = taken.each.get(&one(guest)).copied().unwrap_or(0);
@@ -57,7 +57,7 @@ impl Quota {
         }
     }
 
-    /// Returns the number of connections.
+    /// Returns the number of split connections of all guests.
     pub fn taken(&self) -> usize {
         self.taken
             .lock()
@@ -66,7 +66,7 @@ impl Quota {
     }
 }
 
-/// Returns the address that stands for the guest.
+/// Returns the address by which a guest is counted: for IPv6, its prefix of [`PREFIX6_BITS`].
 fn one(guest: IpAddr) -> IpAddr {
     match guest {
         IpAddr::V4(_) => guest,

@@ -23,12 +23,12 @@ use crate::error::SplitError;
 use crate::programs;
 use uc_service::commands::split::Setup;
 
-/// Name of the table, of family `inet`.
+/// Name of the nftables table, of family `inet`.
 pub const TABLE: &str = "undercurrent_split";
-/// Bit of the packets' mark that is ours.
+/// Bit of the packets' mark by which packets of split connections are delivered to this host.
 pub const MARK: u32 = 1 << 28;
-/// Bit of conntrack's mark that is ours. It is not the packets' bit: a host whose rules copy the whole mark
-/// from conntrack to packets would bring its own packets here.
+/// Bit of conntrack's mark that notes that a connection was split. It is not the packets' bit: a host whose rules copy
+/// the whole mark from conntrack to packets would bring its own packets here.
 const SPLIT: u32 = 1 << 29;
 /// Number of the routing table whose only route is local delivery.
 pub const ROUTES: &str = "29545";
@@ -44,7 +44,7 @@ pub struct Rules {
     has_ipv6: bool,
     /// Ports of the listeners: for connections that guests open, and for those of others.
     listeners: [u16; 2],
-    /// What was split so far: packets of such connections still need their mark.
+    /// All setups so far, joined: packets of connections that an earlier setup split still need their mark.
     ever: Setup,
 }
 
@@ -73,7 +73,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Splits new connections by this setup, all at one moment; those that are split go on.
+    /// Applies this setup to new connections, in one step; connections that are split go on.
     ///
     /// # Errors
     /// If nft fails; then nothing has changed.
@@ -112,7 +112,7 @@ fn refused(because: String) -> SplitError {
     ))
 }
 
-/// Returns what is split by either setup, as far as packets of such connections are found by it.
+/// Returns a setup that selects the packets of all connections that either setup splits.
 fn joined(one: &Setup, other: &Setup) -> Setup {
     let splits_all = |setup: &&Setup| !setup.interfaces.is_empty() && setup.tcp_ports.is_empty();
     Setup {

@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 /// State of a socket whose connection has ended: TCP_TIME_WAIT of the kernel's net/tcp_states.h.
 const TIME_WAIT: &str = "06";
 
-/// Returns whether this host has ended the guest's connection to the far end itself: then it has a socket
-/// with the far end's address, connected to the guest.
+/// Returns whether this host splits the connection: whether it has a socket with the far end's address that is
+/// connected to the guest and not in TIME-WAIT.
 ///
 /// # Errors
 /// If the sockets can't be listed.

@@ -8,17 +8,18 @@ use uc_service::commands::split::{Limits, Setup};
 
 use crate::error::SplitError;
 
-/// Usual maximum number of connections.
+/// Maximum number of connections if --connections-max is not given.
 const USUAL_MAX: usize = 65_536;
-/// Descriptors of a connection: its sockets.
+/// Number of file descriptors of a split connection: its two sockets.
 const DESCRIPTORS_EACH: u64 = 2;
-/// Descriptors of a connection whose readers are slow: each direction holds a pipe, too. Unless a number of
-/// connections is asked for, there are as many descriptors as all connections can need so, since those of one
-/// guest that are used up would be missing to the others.
+/// Maximum number of descriptors of a connection: if its readers are slow, each direction holds a pipe, too. Unless a
+/// number of connections is asked for, the limit of descriptors allows this many for each; otherwise one guest could
+/// use up those that others need.
 const DESCRIPTORS_MOST: u64 = 6;
-/// Descriptors beside: standard streams, listeners, and event queues.
+/// Number of descriptors besides those of connections: standard streams, listeners, and event queues.
 const DESCRIPTORS_BESIDE: u64 = 512;
-/// Most threads if nobody says how many: more move no more bytes, and the service's unit allows 64 tasks.
+/// Maximum number of threads if no number is given: more threads move no more bytes, and the service's unit allows 64
+/// tasks.
 const THREADS_USUAL_MAX: usize = 16;
 
 /// The setup for new connections, which threads share.
@@ -26,7 +27,7 @@ const THREADS_USUAL_MAX: usize = 16;
 pub(crate) struct Current(RwLock<Arc<Setup>>);
 
 impl Current {
-    /// Creates it with the first setup.
+    /// Creates the shared setup.
     pub(crate) fn new(setup: Setup) -> Self {
         Self(RwLock::new(Arc::new(setup)))
     }
@@ -37,14 +38,15 @@ impl Current {
         Arc::clone(&setup)
     }
 
-    /// Replaces the setup.
+    /// Replaces the setup for new connections.
     pub(crate) fn set(&self, setup: Setup) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(setup);
     }
 }
 
-/// Returns the limits for this many connections in all, of each guest, and threads; `None`: as many as
-/// the limit of descriptors allows, half of all, and one for each processor, 16 at most.
+/// Returns the limits of the process. `connections`: maximum number of connections; `None`: as the limit of
+/// descriptors allows ([`connections_max`]). `guest`: maximum number of each guest; `None`: half of all. `threads`:
+/// number of threads; `None`: one for each processor, 16 at most.
 ///
 /// # Errors
 /// As [`connections_max`].
@@ -65,11 +67,11 @@ pub fn limits(
     })
 }
 
-/// Raises this process's limit of descriptors to what this many connections need; `None`: as many as the
+/// Raises this process's limit of descriptors to what `asked` connections need; `None`: as many connections as the
 /// limit allows, 65,536 at most. Returns the number of connections.
 ///
 /// # Errors
-/// If the limit can't be raised as far as asked.
+/// If the limit can't be raised as far as needed.
 fn connections_max(asked: Option<usize>) -> Result<usize, SplitError> {
     let wanted = asked.unwrap_or(USUAL_MAX);
     let needed_for = |each: u64| wanted as u64 * each + DESCRIPTORS_BESIDE;

@@ -20,20 +20,20 @@ use crate::setup::Current;
 use crate::side::Side;
 use crate::sockets;
 
-/// What epoll reports for the descriptor that tells workers to stop.
+/// Number that epoll reports for the descriptor that tells workers to stop.
 const STOP: u64 = u64::MAX;
-/// What epoll reports for listener number i is this less i. Below are sockets of connections: twice
-/// the connection's number, and one more for the far end's.
+/// Number that epoll reports for the first listener; for listener i it is this less i. Lower numbers stand for sockets
+/// of connections: twice the connection's number for the guest's, and one more for the far end's.
 const LISTENERS: u64 = u64::MAX - 1;
-/// Maximum number of connections that are accepted before others get their turn.
+/// Maximum number of connections that are accepted before other sockets get their turn.
 const ACCEPTS_MAX: usize = 64;
-/// Time for which none is accepted when the kernel lacks descriptors or memory.
+/// Time for which no connection is accepted after the kernel lacked descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
-/// Interval at which connections are attended to that wait for what comes with no event.
+/// Interval at which connections are checked that wait for something that epoll does not report.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a connection may wait for one before it, between the same addresses and ports, to end: as long as
-/// an end waits before it sends its SYN again (RFC 6298 §2.1).
+/// Maximum time for which a new connection waits until an earlier one between the same addresses and ports has ended:
+/// the time after which an end sends its SYN once more (RFC 6298 §2.1).
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A connection that one side has opened and this host has accepted.
@@ -58,26 +58,26 @@ impl Accepted {
 /// A socket that accepts connections which one side opens.
 #[derive(Debug)]
 pub struct Listener {
-    /// The socket, on a loopback address.
+    /// The listening socket, bound to a loopback address.
     pub socket: Socket,
-    /// The side that opens the connections.
+    /// The end that opens the connections of this listener.
     pub opener: Side,
 }
 
-/// The connections of one thread.
+/// The split connections of one thread.
 pub struct Worker {
     epoll: Epoll,
     listeners: Vec<Listener>,
     connections: Slab<Connection>,
-    /// Accepted connections that wait for one before them to end.
+    /// Accepted connections that wait until an earlier one between the same addresses and ports has ended.
     waiting: Vec<Accepted>,
     pipes: Pipes,
     /// Connections that can go on without waiting.
     again: Vec<usize>,
-    /// Connections that wait for what comes with no event, and when they were attended to last.
+    /// Connections that wait for something that epoll does not report; next line: when they were checked last.
     later: Vec<usize>,
     looked: Instant,
-    /// Until when none is accepted.
+    /// Time until which the thread accepts no connection; `None`: it accepts.
     rests_until: Option<Instant>,
     setup: Arc<Current>,
     counts: Arc<Counts>,
@@ -157,7 +157,7 @@ impl Worker {
         }
     }
 
-    /// Returns whether something waits for what comes with no event.
+    /// Returns whether a connection waits for something that epoll does not report.
     fn looks(&self) -> bool {
         !self.later.is_empty() || !self.waiting.is_empty()
     }
@@ -182,7 +182,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Notes an event. Returns the connection's number, if there is such a connection.
+    /// Notes an event of a connection's socket. Returns the connection's number; `None` if it has ended.
     fn note(&mut self, data: u64, seen: EpollFlags) -> Option<usize> {
         let number = (data / 2) as usize;
         let side = match data % 2 {
@@ -271,7 +271,8 @@ impl Worker {
         self.open(accepted);
     }
 
-    /// Begins to connect to the other end of an accepted connection, unless one before it still ends there.
+    /// Begins to connect to the other end of an accepted connection, or lets it wait for an earlier one between the
+    /// same addresses and ports to end.
     fn open(&mut self, accepted: Accepted) {
         let is_early = accepted.at.elapsed() < ENDS_WITHIN;
         match self.connect(&accepted) {
@@ -307,7 +308,7 @@ impl Worker {
         }
     }
 
-    /// Enters a connection whose other side is being connected.
+    /// Adds a connection whose other side is being connected to the worker's connections.
     fn enter(&mut self, accepted: Accepted, other: Socket) -> io::Result<()> {
         let guest_ip = accepted.guest_ip();
         let (guest, far, opened) = match accepted.opener {

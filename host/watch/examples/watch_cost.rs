@@ -15,7 +15,7 @@ use uc_watch::{ProbeKey, Programs, Settings};
 
 /// Index of the loopback interface in a network namespace of this process's own.
 const IFINDEX: u32 = 1;
-/// Number of runs of one packet whose mean is one time, and number of times.
+/// Number of runs of a packet whose mean is one measurement; next line: number of measurements.
 const REPEAT: u32 = 10_000;
 const ROUNDS: usize = 51;
 
@@ -96,7 +96,7 @@ fn prepare(programs: &Programs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Name, direction and frame.
+/// A packet whose cost is measured: its name, direction and frame.
 type Packet = (&'static str, Direction, Vec<u8>);
 
 fn packets() -> Result<[Packet; 6], Box<dyn Error>> {

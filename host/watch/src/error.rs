@@ -11,12 +11,12 @@ pub enum WatchError {
     /// A port could not be attached to.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The key file cannot be read.
+    /// The file with the key of probes cannot be read.
     #[error("can't read the key in {path} ({source}); make one: uc watch --make-key {path}")]
     KeyUnreadable {
         /// Path that the user gave.
         path: PathBuf,
-        /// The kernel's error.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// The key file has no valid key.
@@ -64,16 +64,16 @@ pub enum WatchError {
         /// The port's name, or its index if the interface is gone.
         name: String,
     },
-    /// No socket for questions to a granter, or for its answers.
+    /// A socket for questions to a granter, or for a granter's answers, can't be opened.
     #[error("{purpose} at {address} failed ({source}); give --granter {remedy}")]
     Granter {
-        /// What failed.
+        /// Operation that failed.
         purpose: &'static str,
         /// The granter's address and UDP port.
         address: SocketAddr,
-        /// The kernel's error.
+        /// Error of the kernel.
         source: std::io::Error,
-        /// What address to give.
+        /// The address that the user should give, in words.
         remedy: &'static str,
     },
     /// Any other error of the kernel.

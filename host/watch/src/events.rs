@@ -9,12 +9,12 @@ use crate::error::WatchError;
 use crate::layout as c;
 use crate::programs::Programs;
 
-/// One kind of event (`bpf/watch/event.h`).
+/// One kind of counted event of `uc watch` (`bpf/watch/event.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event(u32);
 
 impl Event {
-    /// A handshake waits in user space.
+    /// A handshake packet waits in user space for its probes.
     pub const HELD: Event = Event(c::UC_WATCH_HELD);
     /// A handshake waits for a granter's answer.
     pub const ASKED: Event = Event(c::UC_WATCH_ASKED);
@@ -22,33 +22,33 @@ impl Event {
     pub const INJECTED: Event = Event(c::UC_WATCH_INJECTED);
     /// The other host isn't known to run watch programs.
     pub const NOT_A_PEER: Event = Event(c::UC_WATCH_NOT_A_PEER);
-    /// No holder was alive.
+    /// A handshake passed at once, because no process was there to hold it.
     pub const NOBODY: Event = Event(c::UC_WATCH_NOBODY);
     /// The port's guest exceeded its rate of handshakes.
     pub const OVER_RATE: Event = Event(c::UC_WATCH_OVER_RATE);
     /// The path was measured a moment before.
     pub const RECENT: Event = Event(c::UC_WATCH_RECENT);
-    /// The handshake waited already.
+    /// A retransmitted handshake packet came while the first one still waits.
     pub const REPEATED: Event = Event(c::UC_WATCH_REPEATED);
     /// There was no room for the handshake to wait.
     pub const NO_ROOM: Event = Event(c::UC_WATCH_NO_ROOM);
-    /// A probe arrived unmarked.
+    /// A probe arrived without a CE mark.
     pub const PROBE: Event = Event(c::UC_WATCH_PROBE);
-    /// A probe arrived marked.
+    /// A probe arrived with a CE mark.
     pub const PROBE_CE: Event = Event(c::UC_WATCH_PROBE_CE);
     /// A probe arrived unmarked, but late behind another of its flow: counted as marked.
     pub const PROBE_SLOW: Event = Event(c::UC_WATCH_PROBE_SLOW);
-    /// A probe of the wrong length.
+    /// A probe arrived with a wrong length.
     pub const TRUNCATED: Event = Event(c::UC_WATCH_TRUNCATED);
     /// A probe whose numbers contradict each other.
     pub const UNKNOWN: Event = Event(c::UC_WATCH_UNKNOWN);
-    /// A probe with a wrong tag.
+    /// A probe arrived whose authentication tag is wrong.
     pub const FORGED: Event = Event(c::UC_WATCH_FORGED);
-    /// A probe from another time.
+    /// A probe arrived whose time is too far from this host's clock.
     pub const LATE: Event = Event(c::UC_WATCH_LATE);
-    /// A probe that was counted already.
+    /// A probe arrived that had been counted already.
     pub const REPLAYED: Event = Event(c::UC_WATCH_REPLAYED);
-    /// The table had no room for a flow.
+    /// The programs' table had no room for a flow.
     pub const TABLE_FULL: Event = Event(c::UC_WATCH_TABLE_FULL);
     /// A handshake that had waited was sent once more.
     pub const SENT_ALREADY: Event = Event(c::UC_WATCH_SENT_ALREADY);
@@ -80,7 +80,7 @@ fn text(literal: &'static CStr) -> &'static str {
 pub struct Events(BTreeMap<Event, u64>);
 
 impl Events {
-    /// Returns the count of this kind.
+    /// Returns the number of events of this kind.
     pub fn get(&self, event: Event) -> u64 {
         self.0.get(&event).copied().unwrap_or(0)
     }

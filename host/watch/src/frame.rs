@@ -22,10 +22,10 @@ pub(crate) enum Family {
 /// A handshake's frame, as sent by the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handshake {
-    /// Destination and source of the link, and the EtherType.
+    /// The Ethernet header: destination, source and EtherType.
     pub ethernet: [u8; ETHERNET_BYTES],
     pub family: Family,
-    /// IPv4 as `::ffff:a.b.c.d`.
+    /// Source address of the packet; an IPv4 address a.b.c.d is `::ffff:a.b.c.d`.
     pub source: [u8; 16],
     pub destination: [u8; 16],
     /// Source and destination port, in network byte order.
@@ -34,7 +34,7 @@ pub(crate) struct Handshake {
     pub connection: u32,
 }
 
-/// Position of a frame's TCP segment.
+/// Offsets of a frame's TCP segment.
 struct Place {
     family: Family,
     tcp: usize,

@@ -18,9 +18,9 @@ const KEYS_MAX_BYTES: u64 = 256;
 /// The keys of a host: they differ from the other hosts' only while the fleet changes to a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeKeys {
-    /// The key of the probes that this host sends, and of those that it accepts.
+    /// The key with which this host signs its probes, and whose probes it accepts.
     pub own: ProbeKey,
-    /// The second key whose probes it accepts.
+    /// Second key whose probes the host accepts; `None`: it accepts only those of `own`.
     pub also: Option<ProbeKey>,
 }
 
@@ -31,13 +31,12 @@ impl From<ProbeKey> for ProbeKeys {
 }
 
 impl ProbeKeys {
-    /// Reads a key file: 32 hexadecimal digits, and, separated by white space, perhaps as many of the
-    /// other key.
+    /// Reads a key file: one or two keys of 32 hexadecimal digits, with white space between. The first one becomes
+    /// `own`.
     ///
     /// # Errors
-    /// [`WatchError::KeyUnreadable`]; [`WatchError::KeyNotAFile`]; [`WatchError::KeyExposed`] if
-    /// others may read it; [`WatchError::KeyForeign`] if others may have written it;
-    /// [`WatchError::NoKey`]; [`WatchError::KeyGuessed`].
+    /// [`WatchError::KeyUnreadable`]; [`WatchError::KeyNotAFile`]; [`WatchError::KeyExposed`] if others may read it;
+    /// [`WatchError::KeyForeign`] if others may have written it; [`WatchError::NoKey`]; [`WatchError::KeyGuessed`].
     pub fn read(path: &Path) -> Result<Self, WatchError> {
         let path = path.to_owned();
         // Opening a pipe without a writer would block.
@@ -137,7 +136,8 @@ impl ProbeKey {
         written.map_err(failed)
     }
 
-    /// Returns the SipHash-2-4 of bytes of another length than a tag's text, so that neither is taken for the other.
+    /// Returns the SipHash-2-4 of `bytes`. Their length must differ from that of a probe's signed text (`struct
+    /// uc_probe_signed`), so that the tag of one is never that of the other.
     #[expect(
         deprecated,
         reason = "of the standard library's hashes it alone is SipHash-2-4 for good"
@@ -148,14 +148,14 @@ impl ProbeKey {
         hash.finish()
     }
 
-    /// Returns the SipHash-2-4 of a tag's text.
+    /// Returns the SipHash-2-4 of a probe's signed text: the probe's tag.
     pub(crate) fn tag(&self, text: &uc_probe_signed) -> u64 {
         // SAFETY: both pointers are valid for the call, and the C side stores neither.
         unsafe { uc_shim_watch_tag(&self.0, text) }
     }
 }
 
-/// Hides the key in messages.
+/// Prints the type's name in place of the secret key.
 impl fmt::Debug for ProbeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ProbeKey(…)")

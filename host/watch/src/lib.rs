@@ -7,7 +7,7 @@
 //! - [`Programs`], [`Settings`]: the programs in the kernel, and the operator's settings of them.
 //! - [`Holder`]: sends probes, then the handshakes that waited for them. [`Keeper`]: two processes,
 //!   either of which may be killed without loss.
-//! - [`Setup`], [`Status`]: what an agent tells the process, and what it answers.
+//! - [`Setup`], [`Status`]: what an agent has the process do, and the process's report.
 //! - [`Asker`], [`GranterHost`]: first windows on a link that several hosts share, which one of them
 //!   grants.
 //! - [`Events`]: counters of handshakes and probes.

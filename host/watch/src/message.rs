@@ -11,16 +11,17 @@
 use crate::key::{ProbeKey, ProbeKeys};
 use crate::layout::{UC_PROBE_SLOTS_LATE, uc_shim_watch_slot};
 
-/// Bytes of a datagram.
+/// Length of a datagram between a host and the granter, in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 28;
 const SIGNED_BYTES: usize = 20;
 
-/// The kind of a datagram; a question that is sent back is no answer.
+/// The kind of a datagram. A question that is sent back does not count as an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// For how many bytes of the link a flow asks.
+    /// A question; its value is the number of bytes of the link for which a flow asks, or 0 to find out whether a
+    /// granter answers.
     Question,
-    /// How long the flow waits, in nanoseconds.
+    /// An answer; its value is the time for which the flow waits, in nanoseconds.
     Answer,
 }
 
@@ -33,10 +34,10 @@ impl Kind {
     }
 }
 
-/// A question or an answer.
+/// A question to the granter, or its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// By `kind`: bytes, or nanoseconds.
+    /// Number of bytes in a question; in an answer the time to wait, in nanoseconds.
     pub value: u32,
     /// Number of the question, which its answer repeats.
     pub id: u64,
@@ -49,7 +50,7 @@ fn slot(wall_ns: u64) -> u32 {
 }
 
 impl Message {
-    /// Returns the datagram of this message.
+    /// Encodes the message as a datagram, and signs it with the key.
     pub fn encode(self, kind: Kind, wall_ns: u64, key: &ProbeKey) -> [u8; MESSAGE_BYTES] {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&kind.magic());

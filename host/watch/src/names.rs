@@ -1,6 +1,6 @@
 //! Names of interfaces, for messages.
 
-/// Returns an interface's name for messages.
+/// Returns the name of the interface with this index, for messages.
 pub(crate) fn name_of(ifindex: u32) -> String {
     name_if_there(ifindex).unwrap_or_else(|| format!("interface {ifindex}"))
 }

@@ -15,8 +15,8 @@ const ECN_MASK: u8 = 3;
 /// IPv4's flag "don't fragment".
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// Makes one probe of a handshake, as a frame that leaves the guest's port: 60 bytes with IPv4, the
-/// minimum without its FCS, and 80 with IPv6.
+/// Makes probe `index` (from 0) of the `count` probes of a handshake, as a frame that leaves the guest's port. It has
+/// 60 bytes with IPv4, Ethernet's minimum without the FCS, and 80 with IPv6.
 pub(crate) fn probe_frame(
     of: &Handshake,
     index: u8,

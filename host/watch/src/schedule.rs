@@ -10,33 +10,33 @@ use crate::layout::uc_held;
 /// The key of a flow, as in the programs' maps.
 pub(crate) type Key = Vec<u8>;
 
-/// A task at some moment.
+/// A task that the holder performs at a set time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Task {
     /// A probe of the handshake that waits under this key.
     Probe {
         /// The probe's number, from 0.
         index: u8,
-        /// The handshake's key.
+        /// Key of the handshake that the probe is for.
         key: Key,
     },
-    /// The handshake that waited.
+    /// Send the handshake packet that waited for its probes.
     Release {
-        /// How often it was refused.
+        /// Number of times that the packet was sent but did not reach its port.
         attempts: u8,
-        /// The handshake's key.
+        /// Key of the handshake.
         key: Key,
     },
 }
 
-/// Tasks by their time (CLOCK_MONOTONIC).
+/// Tasks sorted by their time (`CLOCK_MONOTONIC`, ns).
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     tasks: BinaryHeap<Reverse<(u64, Task)>>,
 }
 
 impl Schedule {
-    /// Adds the probes of one handshake. Returns when the handshake is due without a granter.
+    /// Adds the probes of one handshake. Returns the time in ns at which the handshake is due without a granter.
     pub fn plan(&mut self, key: &Key, held: &uc_held) -> u64 {
         let probes = u32::from(held.probes);
         for index in 0..probes {
@@ -56,17 +56,17 @@ impl Schedule {
         self.add(at_ns, Task::Release { attempts: 0, key });
     }
 
-    /// Adds a task.
+    /// Adds a task that is due at `at_ns`.
     pub fn add(&mut self, at_ns: u64, task: Task) {
         self.tasks.push(Reverse((at_ns, task)));
     }
 
-    /// Returns when the next task is due.
+    /// Returns the time in ns at which the next task is due; `None` without a task.
     pub fn next_ns(&self) -> Option<u64> {
         self.tasks.peek().map(|Reverse((at_ns, _))| *at_ns)
     }
 
-    /// Returns the earliest task, if it is due.
+    /// Removes and returns the earliest task if it is due; otherwise returns `None`.
     pub fn due(&mut self, now_ns: u64) -> Option<Task> {
         if self.next_ns()? > now_ns {
             return None;

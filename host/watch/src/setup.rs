@@ -1,4 +1,4 @@
-//! The ports at which an agent has `uc watch` work, and what the process answers.
+//! The ports that an agent has `uc watch` watch, and the status of the process.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ pub type Status = uc_service::Status<Setup, Done>;
 /// How the flows of a port start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortSetup {
-    /// Name of the interface.
+    /// Name of the port's interface.
     pub name: String,
-    /// Index of the interface.
+    /// Index of the port's interface.
     pub ifindex: u32,
     /// Settings of the starts; without a rate, first windows are given at that of the port's uplink.
     pub start: StartSettings,
 }
 
-/// What the process has done.
+/// The report of the process `uc watch`: the ports that it can't watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// Ports of the setup that can't be watched, each with the reason and the remedy; the process tries again every

@@ -11,11 +11,11 @@ use crate::names::name_if_there;
 use crate::programs::{Programs, port_of};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Time for which a finished start stays: until its probes' times alone identify a replay.
+/// Time for which a finished start stays in the table: until a replay of its probes is recognized by their time alone.
 const OVER_NS: u64 = 5 * SECOND_NS;
 /// Time after which an incomplete handshake is removed, longer than all retransmissions of its SYN.
 const HANDSHAKE_NS: u64 = 30 * SECOND_NS;
-/// Time after which a silent start is removed; its windows are the guest's own again.
+/// Time after which a silent start is removed; then the flow's windows are the guest's own again.
 const SILENT_NS: u64 = 60 * SECOND_NS;
 /// Time after which an unused path record is removed; no record is valid for an hour, so the path
 /// would be probed again anyway.
@@ -60,7 +60,7 @@ impl Programs {
     }
 }
 
-/// Which ports exist, each queried once in a sweep.
+/// Whether ports exist, by interface index; each is queried once in a sweep.
 #[derive(Default)]
 struct Ports(BTreeMap<u32, bool>);
 
@@ -87,17 +87,18 @@ impl Ports {
     }
 }
 
-/// The use of a table's entry.
+/// Whether an entry of a table is still needed.
 enum Use {
     /// Finished or stale: the sweep removes the entry.
     Over,
     /// Last used at this time, in ns: removed if its port has too many entries.
     Displaceable(u64),
-    /// Needed now: the entry stays.
+    /// The entry is needed now, so it stays.
     Needed,
 }
 
-/// Removes a table's entries that are over, and of ports with too many those that were not used for longest.
+/// Removes a table's entries that are over. If those left fill more than half of the table, also removes entries used
+/// longest ago, of the ports that have many ([`displace`]).
 fn clear<T: FromBytes>(map: &MapHandle, ports: &mut Ports, use_of: impl Fn(&T) -> Use) {
     let mut used: BTreeMap<u32, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
     for key in ports.clear_gone(map) {

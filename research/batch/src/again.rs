@@ -9,8 +9,8 @@ use uc_experiment::RunRecord;
 use crate::pool::Pool;
 use crate::task::Task;
 
-/// How often a late run is made without others at its side before it is kept as late. Another program may
-/// disturb the first.
+/// Maximum number of times that a late run is made without other runs at the same time; then its record is kept as
+/// late. More than one, because another program may have disturbed the first time.
 const ALONE: u32 = 2;
 
 /// A run by point, case and repetition.
@@ -18,9 +18,9 @@ type Key = (u32, String, u32);
 
 impl Pool<'_> {
     /// Makes the runs by `run_one`, and repeats those that are too late to count
-    /// ([`uc_experiment::Experiment::why_late`]): half as many at a time as before, down to one, and that
-    /// twice. `done` gets each record as soon as its run counts, and those that are late even alone.
-    /// `told` gets each run that is repeated, the reason, and how many are made at a time then.
+    /// ([`uc_experiment::Experiment::why_late`]): each time half as many at once as before, down to one, and with one
+    /// at once `ALONE` times. `done` gets each record as soon as its run counts, and each that is late even then.
+    /// `told` gets each run that will be repeated, the reason, and the number of runs at once.
     ///
     /// # Errors
     /// As [`Pool::each`].

@@ -15,7 +15,7 @@ pub fn of(arm: Arm) -> Circumstances {
     }
 }
 
-/// Returns what a simulated run depends on: the program.
+/// Returns the circumstances on which a simulated run depends: only the program.
 pub fn of_program() -> Circumstances {
     Circumstances {
         commit: COMMIT.to_owned(),
@@ -48,12 +48,12 @@ fn read(path: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Returns the load average over a minute.
+/// Returns the load average over a minute; `None`: unknown.
 fn load() -> Option<f64> {
     read("/proc/loadavg")?.split(' ').next()?.parse().ok()
 }
 
-/// Returns the number and model of the processors.
+/// Returns the number and model of the processors; `None`: unknown.
 fn machine() -> Option<String> {
     let text = read("/proc/cpuinfo")?;
     let fields = text.lines().filter_map(|line| line.split_once(':'));

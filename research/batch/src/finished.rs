@@ -13,13 +13,13 @@ use crate::request::Request;
 pub struct Finished {
     /// The request: experiment file, backend, options.
     pub request: Request,
-    /// The experiment with its overrides.
+    /// The experiment, with its overrides applied.
     pub experiment: Experiment,
     /// Points of the experiment's sweep.
     pub points: Vec<Point>,
     /// All runs, by point, case in the order of the file, and repetition.
     pub records: Vec<RunRecord>,
-    /// The verdicts on the runs.
+    /// The verdicts on the experiment's expectations.
     pub evaluation: Evaluation,
 }
 
@@ -46,8 +46,7 @@ impl Finished {
         }
     }
 
-    /// Writes all files of a result, whose runs were made in these circumstances, and returns the path
-    /// of the page.
+    /// Writes all files of a result, whose runs were made in these `circumstances`. Returns the path of the page.
     ///
     /// # Errors
     /// The error with the file's path; the folder is then as it was.
@@ -62,10 +61,10 @@ impl Finished {
         folder.write(&self.report(&self.meta()), &source)
     }
 
-    /// Checks that no expectation holds whose result differs according to the file.
+    /// Refuses an expectation that holds although the file states why its result differs.
     ///
     /// # Errors
-    /// The first of them.
+    /// The first such expectation.
     pub fn refuse_stale(&self) -> Result<()> {
         let mut stale = self.evaluation.with(Outcome::Stale);
         if let Some(verdict) = stale.next() {

@@ -1,6 +1,6 @@
-//! All runs of an experiment: which there are, in parts for several machines; what is on disk of
-//! them; when they are enough; and the files that report them. How a run is made is a backend's
-//! affair; the simulator's is here.
+//! All runs of an experiment: lists them, divides them into parts for several machines, stores them on disk, decides
+//! when they are enough, and writes the files that report them. A backend makes each run; the simulator's is here
+//! ([`sim`]).
 
 mod again;
 pub mod circumstances;

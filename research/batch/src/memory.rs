@@ -10,13 +10,13 @@ const GIGABYTE: u128 = 1_000_000_000;
 /// Bytes per sample of a flow or of a queue, with an event of the flow's law, including the spare
 /// capacity of growing lists.
 const SAMPLE_BYTES: u128 = 175;
-/// Bytes per flow besides samples: its name, its links' totals, the gaps between its ACKs, and the
-/// round-trip times of its packets, most of which are within three powers of two: 128 bins each.
+/// Bytes per flow in addition to samples: its name, its links' totals, the gaps between its ACKs, and the round-trip
+/// times of its packets, most of which are within three powers of two: 128 bins each.
 const FLOW_BYTES: u128 = 3_000;
 /// Bytes per message that begins at a fixed time, including the spare capacity of a growing list
 /// and its entry among those that have not arrived.
 const MESSAGE_BYTES: u128 = 128;
-/// Bytes per run besides flows: counters by name, and the links that all flows share.
+/// Bytes per run in addition to flows: counters by name, and the links that all flows share.
 const RUN_BYTES: u128 = 4_000;
 
 /// Checks that the records of these points fit into memory, each case run `repeat` times.
@@ -27,8 +27,8 @@ pub fn check(points: &[Point], repeat: u32) -> Result<()> {
     check_each(points, |_, _| repeat)
 }
 
-/// Checks that the records fit into memory; `runs_of` a point's number and a case's name are the
-/// repetitions.
+/// Checks that the records fit into memory. `runs_of` returns the number of repetitions for a point's number and a
+/// case's name.
 ///
 /// # Errors
 /// As [`check`].

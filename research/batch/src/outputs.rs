@@ -29,9 +29,9 @@ pub const FILES: [&str; 6] = [
 
 /// Where the runs of a report come from.
 pub struct Source {
-    /// Backend of the runs.
+    /// Backend on which the runs were made.
     pub arm: Arm,
-    /// Program and machine.
+    /// Program and machine that made the runs.
     pub circumstances: Circumstances,
 }
 
@@ -57,8 +57,8 @@ impl Source {
     }
 }
 
-/// A folder for results, created before the runs, which may take hours. Dropping it removes the
-/// created folders unless something was written.
+/// A folder for results. It is created before the runs, which may take hours, so that an error shows early. Dropping it
+/// removes the created folders unless something was written.
 pub struct Folder {
     path: PathBuf,
     /// The folders that were created, the innermost first.
@@ -80,7 +80,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Returns the folder's path.
+    /// Returns the path of the result's folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

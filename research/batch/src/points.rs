@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use uc_experiment::{Expectation, Experiment, Labels, Sweep};
 
-/// Keeps, for every named axis, the settings with the named labels, and the expectations that need
-/// no others.
+/// Keeps, for every named axis, only the settings with the named labels, and only the expectations that need no other
+/// settings.
 ///
 /// # Errors
 /// An unknown axis or label; the experiment is then unchanged.

@@ -9,13 +9,13 @@ use uc_experiment::RunRecord;
 
 use crate::task::Task;
 
-/// Threads that make runs.
+/// The threads that make runs at the same time, and when they stop.
 pub struct Pool<'a> {
-    /// Number of concurrent runs.
+    /// Number of runs at the same time.
     pub jobs: usize,
     /// Set to cancel all runs, by the caller or after an error.
     pub cancel: &'a AtomicBool,
-    /// Time from which no further run begins.
+    /// Time from which no further run begins; `None`: no limit.
     pub until: Option<Instant>,
 }
 

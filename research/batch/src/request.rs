@@ -12,18 +12,18 @@ use crate::outputs::CORE;
 use crate::points::keep_points;
 use crate::shard::Shard;
 
-/// Everything that decides the result of a command: whoever has it makes the same runs.
+/// Everything that decides the result of a command: equal requests make the same runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Path of the experiment's file, as it was given.
     pub file: String,
-    /// Content of the file, with that of the files that it names.
+    /// Content of the file, and of the files that it names.
     pub text: String,
-    /// Backend of the runs.
+    /// Backend on which the runs are made.
     pub arm: Arm,
-    /// Seed of the first repetition; the others count up from it.
+    /// Seed of the first repetition; each further repetition has the next number as its seed.
     pub seed: u64,
-    /// Repetitions of every case, instead of the file's `repeat`.
+    /// Number of repetitions of every case; `None`: the file's `repeat`.
     pub repeat: Option<u32>,
     /// Overrides of the file's keys, as `--set` takes them.
     pub set: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Request {
     pub case: Vec<String>,
     /// Points to run, as `--point` takes them; all if empty.
     pub point: Vec<String>,
-    /// Laws from outside the tree that the file may name.
+    /// Laws from outside the repository that the file may name; `None`: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laws: Option<Laws>,
 }
@@ -91,7 +91,7 @@ impl Request {
         Ok(experiment)
     }
 
-    /// Returns Git's hash of the folder `core/`, with that of the laws from outside if there are any.
+    /// Returns Git's hash of the folder `core/`, and the hash of the laws from outside the repository if there are any.
     pub fn core(&self) -> String {
         match &self.laws {
             None => CORE.to_owned(),
@@ -99,7 +99,7 @@ impl Request {
         }
     }
 
-    /// Returns the core that decides at ports of the simulator: the tree's, or that with the laws from
+    /// Returns the core that decides at ports of the simulator: the repository's own, or the one with the laws from
     /// outside.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Request {
         words.join(" ")
     }
 
-    /// Returns the command that makes, or goes on with, a part of the runs; all without `shard`.
+    /// Returns the command that makes, or goes on with, a part of the runs; without `shard`, all runs.
     pub fn command_of(&self, shard: Option<Shard>, folder: &Path) -> String {
         let part = shard.map_or_else(String::new, |shard| format!(" --shard {shard}"));
         let folder = quoted(&folder.display().to_string());
@@ -143,7 +143,7 @@ impl Request {
     }
 }
 
-/// Quotes a word for a shell, if it must be.
+/// Quotes a word for a shell, if it needs quotes.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

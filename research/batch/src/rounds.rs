@@ -31,7 +31,7 @@ impl Rounds {
         wanted.filter(|run| !had.contains(run)).collect()
     }
 
-    /// Returns whether each point and case has its repetitions; `had` returns those that it has.
+    /// Returns whether each point and case has the repetitions that it is to have; `had` returns those that it has.
     pub fn are_made(&self, had: impl Fn(u32, &str) -> BTreeSet<u32>) -> bool {
         let mut places = self.wanted.keys();
         places.all(|(point, case)| self.lacks(*point, case, &had(*point, case)).is_empty())

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Shard {
     /// Number of the part, from 0.
     pub index: u32,
-    /// Number of all parts.
+    /// Number of parts into which the runs are divided.
     pub count: u32,
 }
 
@@ -22,7 +22,7 @@ impl Shard {
         place % self.count as usize == self.index as usize
     }
 
-    /// Returns the part that has the run at this place.
+    /// Returns the part, of `count`, that has the run at this place in the list of all runs.
     pub fn of(place: usize, count: u32) -> Self {
         let index = place % count as usize;
         Self {

@@ -31,10 +31,10 @@ pub fn check(points: &[Point]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the task. `progress` gets the time of the run that has passed; `cancel` ends it.
+/// Runs the task. `progress` gets the virtual time that has passed; setting `cancel` ends the run.
 ///
 /// # Errors
-/// The error with the task's name; or that it was cancelled.
+/// The error with the task's name; or that the run was cancelled.
 pub fn run(task: &Task<'_>, progress: &dyn Fn(Nanos), cancel: &AtomicBool) -> Result<RunRecord> {
     let record = run_case(
         task.experiment,
@@ -81,7 +81,7 @@ fn repetition(task: &Task<'_>) -> Repetition {
     }
 }
 
-/// Names the task in an error, and its point in the record that `of` finds in what was made.
+/// Adds the task's name to an error, or the point's number to the record that `of` finds in the result.
 fn named<T>(
     task: &Task<'_>,
     made: Result<T, SimError>,

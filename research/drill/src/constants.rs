@@ -1,6 +1,6 @@
 //! The constants that scripts name, by Linux's numbers.
 
-/// Errors of system calls.
+/// Names and numbers of the errors of system calls.
 const ERRORS: &str = "
     EPERM=1 ENOENT=2 EINTR=4 EIO=5 EBADF=9 EAGAIN=11 EWOULDBLOCK=11 ENOMEM=12 EFAULT=14 EINVAL=22
     EMFILE=24 EPIPE=32 ENOMSG=42 ENOTSOCK=88 EMSGSIZE=90 ENOPROTOOPT=92 EOPNOTSUPP=95 EADDRINUSE=98
@@ -9,7 +9,7 @@ const ERRORS: &str = "
     EINPROGRESS=115
 ";
 
-/// All other constants.
+/// Names and numbers of all constants other than errors.
 const OTHERS: &str = "
     AF_UNSPEC=0 EPOLLERR=8 EPOLLET=2147483648 EPOLLEXCLUSIVE=268435456 EPOLLHUP=16 EPOLLIN=1
     EPOLLONESHOT=1073741824 EPOLLOUT=4 EPOLLRDHUP=8192 EPOLL_CTL_ADD=1 EPOLL_CTL_MOD=3 F_GETFL=3
@@ -48,7 +48,7 @@ fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, i64)> {
         .filter_map(|(name, number)| Some((name, number.parse().ok()?)))
 }
 
-/// Returns the number of a constant.
+/// Returns the number of a constant; `None` if no table has its name.
 pub(crate) fn constant(name: &str) -> Option<i64> {
     let found = rows(ERRORS)
         .chain(rows(OTHERS))
@@ -56,12 +56,12 @@ pub(crate) fn constant(name: &str) -> Option<i64> {
     found.map(|(_, number)| number)
 }
 
-/// Returns the number of a constant that the table has.
+/// Returns the number of a constant that a table has. Panics if none has it.
 pub(crate) fn known(name: &str) -> i64 {
     constant(name).unwrap_or_else(|| unreachable!("the table of constants lacks {name}"))
 }
 
-/// Returns the name of an error, or its number.
+/// Returns the name of an error of a system call; `error N` if the table has no name for the number N.
 pub(crate) fn errno_name(errno: i64) -> String {
     match rows(ERRORS).filter(|(_, number)| *number == errno).last() {
         Some((name, _)) => name.to_owned(),

@@ -1,6 +1,7 @@
 //! A call as a kernel takes it: numbers, and memory.
 
-/// Least length of the memory of options and events; a call that names a longer one is refused.
+/// Minimum size of the memory for a socket option or a list of events, in bytes. A call whose script names a larger
+/// size is refused.
 pub(crate) const VALUE_BYTES: usize = 128;
 
 /// Memory that a call reads or writes.
@@ -8,25 +9,25 @@ pub(crate) const VALUE_BYTES: usize = 128;
 pub struct Memory {
     /// The bytes, before the call or after it.
     pub bytes: Vec<u8>,
-    /// Pointers in the bytes: where they are, and what they point to.
+    /// Pointers in `bytes`: the offset of each, and the argument to which the call will make the 8 bytes there point.
     pub pointers: Vec<(usize, Argument)>,
 }
 
-/// An argument of a call.
+/// An argument of a system call, as it is passed to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// A number.
+    /// A number that is passed by value.
     Number(i64),
-    /// A pointer to memory.
+    /// A pointer to memory that is laid out for the call.
     Memory(Memory),
     /// The address of the peer; its length is the next argument.
     Peer,
-    /// The length of an address.
+    /// A pointer to the length of a socket address.
     AddressLength,
 }
 
 impl Argument {
-    /// Returns whether the kernel finds the peer's address through it.
+    /// Returns whether the argument is the peer's address or memory with a pointer to it.
     pub fn names_peer(&self) -> bool {
         match self {
             Argument::Peer => true,
@@ -43,7 +44,7 @@ pub struct KernelCall {
     pub name: String,
     /// Arguments in the order of the C library's function.
     pub arguments: Vec<Argument>,
-    /// Whether the script expects it to block.
+    /// Whether the script expects the call to block.
     pub blocks: bool,
 }
 
@@ -55,7 +56,7 @@ impl Memory {
         }
     }
 
-    /// Returns the memory with zeros after it, up to the length that every option has room in.
+    /// Returns the memory, extended with zeros to `VALUE_BYTES` if it is shorter.
     pub(crate) fn padded(mut self) -> Memory {
         let bytes = self.bytes.len().max(VALUE_BYTES);
         self.bytes.resize(bytes, 0);
@@ -71,7 +72,7 @@ impl Memory {
         self.push([0; 8]);
     }
 
-    /// Returns the number of `N` bytes at an offset.
+    /// Returns the little-endian number of `N` bytes (at most 8) at an offset; 0 if the memory ends before it.
     pub(crate) fn at<const N: usize>(&self, offset: usize) -> i64 {
         let mut wide = [0; 8];
         if let Some(bytes) = self.bytes.get(offset..offset + N) {

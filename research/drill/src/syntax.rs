@@ -7,9 +7,9 @@ use uc_net::{Ecn, Nanos};
 /// A position in a script, both numbers from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Line of the file.
+    /// Number of the line in the script, from 1.
     pub line: u32,
-    /// Column, counted in characters.
+    /// Number of the column in characters, from 1.
     pub column: u32,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why}")]
 pub struct Error {
-    /// Where the reader stopped.
+    /// Place in the script at which the parser stopped.
     pub place: Place,
     /// The syntax that was expected, and the text found.
     pub why: String,
@@ -31,18 +31,18 @@ pub struct Error {
     pub lacks: Option<&'static str>,
 }
 
-/// A whole script.
+/// A packetdrill script, parsed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
-    /// The lines at its head that begin with `--`.
+    /// The lines at the script's head that begin with `--`.
     pub flags: Vec<Flag>,
     /// The script's events, in the order of the file.
     pub events: Vec<Event>,
 }
 
 impl Script {
-    /// Replaces each command that names a shell file, such as `./defaults.sh`, by what `read` finds in
-    /// it. A file that it does not find stays named.
+    /// Replaces each command that names a shell file, such as `./defaults.sh`, by the content that `read` returns for
+    /// the file. If `read` returns `None`, the command stays.
     pub fn include(&mut self, read: impl Fn(&str) -> Option<String>) {
         for event in &mut self.events {
             let Act::Command(command) = &mut event.act else {
@@ -59,27 +59,27 @@ impl Script {
     }
 }
 
-/// A line such as `--ip_version=ipv4`.
+/// A line that sets an option, such as `--ip_version=ipv4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// Where the line begins.
+    /// Place in the script at which the line begins.
     pub place: Place,
-    /// The name without its dashes.
+    /// Name of the option, without its dashes.
     pub name: String,
     /// What follows `=`; empty without one.
     pub value: String,
 }
 
-/// One step of a script.
+/// One event of a script: a time and an action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Where the step begins.
+    /// Place in the script at which the event begins.
     pub place: Place,
-    /// The lines `#ifdef` and `#ifndef` around it: a symbol, and whether it must be defined.
+    /// The lines `#ifdef` and `#ifndef` around the event: a symbol, and whether the symbol must be defined.
     pub conditions: Vec<(String, bool)>,
-    /// When it happens.
+    /// Time at which the event happens.
     pub when: When,
-    /// The action of the event.
+    /// What happens: the action of the event.
     pub act: Act,
 }
 
@@ -88,24 +88,24 @@ pub struct Event {
 pub struct Moment {
     /// Whether the time counts from the event before.
     pub relative: bool,
-    /// The distance from there.
+    /// Time between the reference point and the moment.
     pub time: Nanos,
 }
 
-/// The time of an event.
+/// The time at which an event may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// At one moment, within the script's tolerance.
     At(Moment),
-    /// At any time (`*`).
+    /// At any time, written `*`.
     Any,
-    /// Between two moments (`~`).
+    /// Between two moments, written with `~`.
     Between(Moment, Moment),
     /// A call that begins at the first moment and returns at the second (`...`).
     Blocking(Moment, Moment),
 }
 
-/// The action of an event.
+/// What happens in an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// A packet that arrives at the host.
@@ -125,18 +125,19 @@ pub enum Act {
 pub struct Packet {
     /// The ECN codepoint; `None`: not given.
     pub ecn: Option<Ecn>,
-    /// Other fields of the IP header, such as `ttl`, with their value.
+    /// Other fields of the IP header, such as `ttl`: names and values.
     pub ip: Vec<(String, u64)>,
-    /// The ports of UDP around TCP (RFC 6951's idea, FreeBSD's `udp_tunneling_port`).
+    /// Source and destination port of UDP around TCP (RFC 6951's idea, FreeBSD's `udp_tunneling_port`); `None`: plain
+    /// TCP.
     pub udp: Option<(u64, u64)>,
     /// The protocol part of the packet.
     pub content: Content,
 }
 
-/// The content of a packet.
+/// The content of a packet in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A TCP segment.
+    /// The packet has a TCP segment.
     Tcp(Tcp),
     /// An ICMP error about a segment.
     Icmp(Icmp),
@@ -149,45 +150,45 @@ pub enum Content {
 pub struct Range {
     /// Sequence number of the first byte; `None` for `...`, any.
     pub from: Option<u32>,
-    /// Bytes of payload.
+    /// Number of payload bytes.
     pub bytes: u32,
-    /// Whether the number is the wire's own (`!`), not relative to the initial sequence number.
+    /// Whether the number is the one on the wire (`!`), not relative to the initial sequence number.
     pub absolute: bool,
 }
 
-/// A TCP segment as written.
+/// A TCP segment, as the script writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tcp {
     /// Header flags, a union of the bits in `uc_tcp::flags`.
     pub flags: u8,
     /// Flags that `uc_tcp` does not know, by their letters.
     pub strange_flags: String,
-    /// Sequence number and payload.
+    /// Sequence number and payload length of the segment.
     pub range: Range,
-    /// The acknowledgment number, if given.
+    /// Acknowledgment number; `None`: the script gives none.
     pub ack: Option<u32>,
-    /// The window field, unscaled.
+    /// The window field, unscaled; `None`: the script gives none.
     pub window: Option<u16>,
-    /// The urgent pointer.
+    /// Urgent pointer; `None`: the script gives none.
     pub urgent: Option<u16>,
     /// The options; `None` for `<...>`, any.
     pub options: Option<Vec<TcpOption>>,
 }
 
-/// A TCP option as written.
+/// A TCP option, as the script writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TcpOption {
     /// One byte of padding, `nop` or `eol`.
     Padding,
-    /// Maximum segment size.
+    /// The option maximum segment size (MSS).
     Mss(u16),
-    /// Window scale.
+    /// The option window scale.
     WindowScale(u8),
-    /// SACK permitted.
+    /// The option SACK permitted.
     SackPermitted,
-    /// SACK blocks.
+    /// The option SACK, with its blocks.
     Sack(Vec<(u32, u32)>),
-    /// Timestamp and echo.
+    /// The option timestamps: value and echo.
     Timestamps(u32, u32),
     /// Any option that `uc_tcp` does not know.
     Other(OtherOption),
@@ -202,52 +203,52 @@ pub struct OtherOption {
     pub bytes: Vec<u8>,
 }
 
-/// An ICMP error as written.
+/// An ICMP error, as the script writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Icmp {
     /// The type of the error, such as `unreachable`.
     pub kind: String,
     /// The code within the type, such as `frag_needed`; may be empty.
     pub code: String,
-    /// The MTU that it reports.
+    /// MTU that the error reports, if it reports one.
     pub mtu: Option<u32>,
-    /// The segment that it quotes.
+    /// Sequence range of the segment that the error quotes, if it quotes one.
     pub quoted: Option<Range>,
 }
 
-/// A system call as written.
+/// A system call, as the script writes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// The name of the call.
+    /// Name of the system call.
     pub name: String,
-    /// The arguments, in their order.
+    /// Arguments of the call, in order.
     pub arguments: Vec<Expression>,
-    /// The value that it must return.
+    /// The value that the call must return.
     pub result: Expression,
-    /// The error that it must report.
+    /// The name of the error that the call must report; `None`: the script names none.
     pub errno: Option<String>,
 }
 
-/// An argument or a result.
+/// An argument or a result of a system call in a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
-    /// `...`, whatever the interpreter chooses.
+    /// `...`: any value that the interpreter chooses.
     Any,
-    /// A number.
+    /// A number in the script.
     Number(i64),
     /// A string between double quotes.
     Text(String),
-    /// A constant, such as `SOCK_STREAM`.
+    /// The name of a constant, such as `SOCK_STREAM`.
     Name(String),
-    /// Alternatives joined by `|`.
+    /// Values that are combined by `|`.
     Or(Vec<Expression>),
-    /// A list between brackets.
+    /// A list of values between brackets.
     List(Vec<Expression>),
-    /// A structure between braces.
+    /// A structure: fields between braces.
     Fields(Vec<Expression>),
     /// A field of a structure and its value.
     Field(String, Box<Expression>),
-    /// A function such as `htons(8080)`.
+    /// A call of a function such as `htons(8080)`.
     Function(String, Vec<Expression>),
 }
 

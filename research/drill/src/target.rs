@@ -27,20 +27,20 @@ pub struct Datagram {
 /// An ICMP error that arrives at the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The type, such as `unreachable`.
+    /// Type of the ICMP error, such as `unreachable`.
     pub kind: String,
     /// The code, such as `host_unreachable`; may be empty.
     pub code: String,
-    /// The MTU that it reports.
+    /// MTU that the ICMP error reports, if it reports one.
     pub mtu: Option<u32>,
-    /// Sequence number of the segment that it quotes.
+    /// Sequence number of the segment that the ICMP error quotes.
     pub seq: u32,
 }
 
 /// An option of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketOption {
-    /// The pending error (`SO_ERROR`).
+    /// The socket's pending error (`SO_ERROR`).
     Error,
     /// The receive buffer in bytes (`SO_RCVBUF`).
     ReceiveBuffer,
@@ -48,7 +48,7 @@ pub enum SocketOption {
     ReuseAddress,
     /// Whether small segments may leave while data is in flight (`TCP_NODELAY`).
     NoDelay,
-    /// The maximum segment size (`TCP_MAXSEG`).
+    /// The socket's maximum segment size (`TCP_MAXSEG`).
     MaxSegment,
     /// The time to live or hop limit (`IP_TTL`, `IPV6_UNICAST_HOPS`).
     Hops,
@@ -65,52 +65,52 @@ pub enum SystemCall {
     Socket(bool),
     /// `bind` to the script's local port.
     Bind(i64),
-    /// `listen`.
+    /// `listen` on this file descriptor.
     Listen(i64),
-    /// `accept`.
+    /// `accept` on this file descriptor.
     Accept(i64),
-    /// `connect` to the script's peer.
+    /// `connect` of this file descriptor to the script's peer.
     Connect(i64),
-    /// `read` and `recv`.
+    /// `read` or `recv` on a file descriptor.
     Receive {
-        /// The file descriptor.
+        /// File descriptor of the socket.
         fd: i64,
-        /// Size of the caller's buffer.
+        /// Size of the caller's buffer, in bytes.
         bytes: u32,
         /// Whether the data stay in the socket's buffer.
         peek: bool,
     },
-    /// `write`, `send` and `sendto`.
+    /// `write`, `send` or `sendto` on a file descriptor.
     Send {
-        /// The file descriptor.
+        /// File descriptor of the socket.
         fd: i64,
-        /// Bytes to send.
+        /// Number of bytes to send.
         bytes: u32,
     },
-    /// `close`.
+    /// `close` of this file descriptor.
     Close(i64),
     /// `shutdown` of a socket's sending side; true: also of its receiving side.
     Shutdown(i64, bool),
-    /// `setsockopt` to a number.
+    /// `setsockopt` of a file descriptor: sets an option to a number.
     SetOption(i64, SocketOption, i64),
-    /// `getsockopt`.
+    /// `getsockopt` of a file descriptor.
     GetOption(i64, SocketOption),
-    /// `fcntl` with `F_GETFL`.
+    /// `fcntl` of a file descriptor with `F_GETFL`.
     Flags(i64),
     /// `fcntl` with `F_SETFL`; true: calls do not block.
     SetFlags(i64, bool),
 }
 
-/// What a system call returned.
+/// The result of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The result, −1 after an error.
     pub result: i64,
-    /// The error's number in Linux; 0 without one.
+    /// The error's number in Linux; 0 without an error.
     pub errno: i64,
-    /// The value that `getsockopt` yields.
+    /// Value that `getsockopt` returns through its pointer; `None` after other calls.
     pub value: Option<i64>,
-    /// The arguments of a [`KernelCall`] after it.
+    /// The arguments of a [`KernelCall`] after the call, with what the kernel wrote; empty after a [`SystemCall`].
     pub after: Vec<Argument>,
 }
 
@@ -135,7 +135,7 @@ impl Answer {
         }
     }
 
-    /// Makes the answer of `getsockopt`.
+    /// Makes the answer of a `getsockopt` that returns this value.
     pub fn yields(value: i64) -> Answer {
         Answer {
             result: 0,
@@ -149,7 +149,7 @@ impl Answer {
 /// The fields of `struct tcp_info` that a target knows, by their names without `tcpi_`.
 pub type TcpInfo = BTreeMap<&'static str, i64>;
 
-/// A host that plays scripts.
+/// A host whose TCP is tested by scripts.
 pub trait Target {
     /// Prepares the host for the flags at a script's head.
     ///
@@ -176,18 +176,18 @@ pub trait Target {
         false
     }
 
-    /// Makes a call that only a kernel makes, as [`Target::call`].
+    /// Makes a call that only a kernel makes; answers or blocks as [`Target::call`].
     fn call_kernel(&mut self, _call: KernelCall) -> Option<Answer> {
         None
     }
 
-    /// Returns whether `#ifdef SYMBOL` holds.
+    /// Returns whether scripts see this symbol as defined (`#ifdef SYMBOL`).
     fn defines(&self, symbol: &str) -> bool;
 
     /// Lets the host run until `to`, timers at `to` included.
     fn advance(&mut self, to: Nanos);
 
-    /// Returns the next segment that the host has sent, and when; waits for it until `until`.
+    /// Returns the next segment that the host has sent, and when. Waits for a segment until `until`; `None`: none came.
     fn next_sent(&mut self, until: Nanos) -> Option<(Nanos, Datagram)>;
 
     /// Makes a segment arrive at the host.
@@ -204,11 +204,11 @@ pub trait Target {
     /// `Stop::Lacks` for an error that the target does not know.
     fn report(&mut self, report: &Report) -> Result<(), Stop>;
 
-    /// Makes a system call; `None`: it blocks, and `completed` will have its answer. `blocks`: the
-    /// script expects that.
+    /// Makes a system call. Returns `None` if the call blocks: [`Target::completed`] will have its answer. `blocks`:
+    /// the script expects the call to block.
     fn call(&mut self, call: SystemCall, blocks: bool) -> Option<Answer>;
 
-    /// Returns when the call that blocked returned, and its answer.
+    /// Returns when the blocked call returned, and its answer, once; `None` while it blocks.
     fn completed(&mut self) -> Option<(Nanos, Answer)>;
 
     /// Runs a shell command.
@@ -219,6 +219,6 @@ pub trait Target {
     /// it fails.
     fn command(&mut self, command: &str) -> Result<(), Stop>;
 
-    /// Returns what `getsockopt(fd, IPPROTO_TCP, TCP_INFO)` reports of a socket.
+    /// Returns what `getsockopt(fd, IPPROTO_TCP, TCP_INFO)` reports of a socket; `None` without such a socket.
     fn info(&mut self, fd: i64) -> Option<TcpInfo>;
 }

@@ -7,7 +7,7 @@ use crate::syntax::Place;
 pub enum Verdict {
     /// Every packet and every result was as written.
     Passed,
-    /// The host did something else.
+    /// The host's behaviour differs from the script.
     Failed {
         /// The event that did not hold.
         place: Place,
@@ -26,7 +26,7 @@ pub enum Verdict {
 pub enum Stop {
     /// What the host did differs from the script; the text says how.
     Differs(String),
-    /// The target lacks a feature; the text names it.
+    /// The script uses something that the target does not support; the text says so in a sentence.
     Lacks(String),
 }
 

@@ -1,8 +1,8 @@
 //! The traffic of a group's flows: `application` of `[[case.guests]]`.
 //!
-//! The guest always sends the data. It opens the connection, except where the receiver's request
-//! does (`epochs` with `request`). Where an application begins with a request, the receiver sends
-//! the request over the same connection.
+//! The guest always sends the data. It opens the connection, too, except in `epochs` with `request`: there the receiver
+//! opens it to send the request. Where another application begins with a request, the receiver sends the request over
+//! the connection that the guest opened.
 
 use std::fmt;
 
@@ -37,8 +37,8 @@ pub enum Application {
         #[serde(default)]
         gap: Nanos,
     },
-    /// Incast: the receiver requests a block from all flows of the group at once, and again when
-    /// the last has answered.
+    /// Incast in rounds: the receiver requests a block from all flows of the group at once, and begins the next round
+    /// when the last flow has answered.
     Incast {
         /// Payload of one flow's block.
         block: Bytes,
@@ -46,8 +46,8 @@ pub enum Application {
         #[serde(default = "one")]
         rounds: u32,
     },
-    /// Transfers in epochs, each on a connection of its own: in every epoch each flow of the group
-    /// has one, and they begin one shortly after the other, in random order.
+    /// Transfers in epochs, each on a connection of its own: in every epoch each flow of the group has one transfer.
+    /// The transfers of an epoch begin one after the other, in random order.
     Epochs {
         /// Payload of one transfer.
         size: Bytes,
@@ -60,33 +60,34 @@ pub enum Application {
         /// Mean time between two starts in an epoch, exponentially distributed. Default 0s.
         #[serde(default)]
         gap: Nanos,
-        /// Payload of a request: the receiver opens the connection and requests the transfer, as a
-        /// client of a web server does. Without it, the guest opens the connection and sends.
+        /// Payload of a request: the receiver opens the connection and requests the transfer, as a client of a web
+        /// server does. Without this key, the guest opens the connection and sends.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request: Option<Bytes>,
     },
     /// Transfers that arrive at random times (exponential gaps), each on a connection of its own.
     Web {
-        /// Mean arrivals per second, at each of the group's flows; or `load`.
+        /// Mean number of transfers per second that begin at each of the group's flows. A file gives either `rate` or
+        /// `load`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate: Option<f64>,
-        /// Payload in proportion to a link, above 0 to 1: see
-        /// [`crate::Guests::arrivals_per_s`].
+        /// Offered load, above 0 to 1: payload per second divided by the rate of the link that
+        /// [`crate::Guests::arrivals_per_s`] names.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         load: Option<f64>,
         /// Sizes of the transfers.
         sizes: Sizes,
     },
-    /// Transfers between given hosts at given times, each on a connection of its own, for which an
-    /// experiment's file may name a list ([`crate::named_files`]).
+    /// Transfers between given hosts at given times, each on a connection of its own: a list, or the name of a file
+    /// with such a list ([`crate::named_files`]).
     List(Vec<Listed>),
     /// Messages, one after the other on a connection that is opened at the flow's start and stays
     /// open to the end of the run; if there are several receivers, on one such connection to each.
     Messages {
         /// Sizes of the messages.
         sizes: Sizes,
-        /// Time between the starts of two messages, whether the first has arrived or not. Without
-        /// it, each begins when the one before it has arrived.
+        /// Time between the starts of two messages, whether the first has arrived or not. Without this key, each
+        /// message begins when the one before it has arrived.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         every: Option<Nanos>,
     },
@@ -122,26 +123,25 @@ pub struct Listed(
     pub u32,
     /// Payload of the transfer, above 0.
     pub Bytes,
-    /// Start; the earliest of the list is that of the group.
+    /// Start. Only differences count: the earliest transfer of the list begins at the group's `start`.
     pub Nanos,
 );
 
-/// A fixed size, or the sizes of a trace as points of their cumulative distribution: `"10kB"`, or
-/// `[["1kB", 0.5], ["100kB", 1.0]]`, for which an experiment's file may name a file of such points
-/// ([`crate::named_files`]).
+/// A fixed size (`"10kB"`), or sizes of a trace as points of their cumulative distribution (`[["1kB", 0.5], ["100kB",
+/// 1.0]]`). Instead of the points, an experiment's file may name a file with them ([`crate::named_files`]).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
     /// The size of all transfers or messages.
     Fixed(Bytes),
-    /// Sizes and the probability of that size or less, neither descending; the last probability is 1.
-    /// Between two points sizes are equally likely; none is below the first, which is 0 only with
-    /// probability 0.
+    /// Points of the cumulative distribution: a size, and the probability of that size or less. Neither descends, and
+    /// the last probability is 1. Between two points all sizes are equally likely; no size is below the first point's,
+    /// which may be 0 only with probability 0.
     Points(Vec<(Bytes, f64)>),
 }
 
 impl Sizes {
-    /// Returns the size that a fraction `q32` / 2³² of all do not exceed, at least 1 byte. With `q32`
-    /// uniform over all 32 bits, the sizes have the distribution of the points.
+    /// Returns the quantile `q32` / 2³²: the size that this fraction of all transfers or messages does not exceed, at
+    /// least 1 byte. With `q32` uniform over all 32 bits, the results have the distribution of the points.
     pub fn quantile(&self, q32: u32) -> Bytes {
         let points = match self {
             Sizes::Fixed(size) => return *size,

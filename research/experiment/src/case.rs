@@ -30,11 +30,11 @@ pub struct Case {
     /// Queue at this case's bottlenecks; the network's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// Rate of a link that all receivers share. The first receiver's host grants first windows at
-    /// this rate to all flows with a start; if absent, each host grants them at its own link's.
+    /// Rate of a link that all receivers share. The first receiver's host grants first windows at this rate to all
+    /// flows with a start law; if absent, each host grants them at the rate of its own link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<BitsPerSec>,
-    /// Sharing of CPU cores by the receivers; each has its own if absent.
+    /// Sharing of CPU cores by the receivers; if absent, each receiver has a core of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_hypervisor: Option<Hypervisor>,
     /// Rules of the case's coupled groups.
@@ -50,12 +50,12 @@ impl Case {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// Returns the group of that name.
+    /// Returns the group of that name; `None` if the case has no such group.
     pub fn group(&self, name: &str) -> Option<&Guests> {
         self.guests.iter().find(|guests| guests.name == name)
     }
 
-    /// Returns whether the ports of that group's flows only observe.
+    /// Returns whether the ports of `group` only observe: they keep a shadow and write nothing.
     pub fn is_observed(&self, group: &str) -> bool {
         self.group(group).is_some_and(Guests::is_observed)
     }
@@ -75,7 +75,7 @@ pub struct Guests {
     /// Law on the guests' ports; no program on them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub law: Option<Law>,
-    /// Parameters of the law.
+    /// Parameters of the law of the guests' ports.
     #[serde(default, skip_serializing_if = "Parameters::are_default")]
     pub parameters: Parameters,
     /// TCP sender that the law's shadow imitates; if absent, `linux` on real kernels and `rfc` in
@@ -86,8 +86,8 @@ pub struct Guests {
     /// their ports' shadows; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupling: Option<Coupling>,
-    /// With a law other than `coupled`: the group whose sum of windows the flows divide by weight.
-    /// `weight` is a guest's, `priority` a flow's.
+    /// With a law other than `coupled`: the group whose flows divide the sum of their laws' windows by weight. `weight`
+    /// is that of each guest, `priority` that of each flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Coupling>,
     /// Duplicate ACKs that the ports send when a flow has gone silent; none if absent.
@@ -102,7 +102,7 @@ pub struct Guests {
     /// Parameters of the start law `watch`.
     #[serde(default, skip_serializing_if = "Watch::are_default")]
     pub watch: Watch,
-    /// Sharing of CPU cores by the guests; each has its own if absent.
+    /// Sharing of CPU cores by the guests; if absent, each guest has a core of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<Hypervisor>,
     /// Number of parallel flows of each guest. Default 1.
@@ -111,8 +111,7 @@ pub struct Guests {
     /// Traffic of the flows.
     #[serde(default)]
     pub application: Application,
-    /// Name of the host; guests that name the same host share its uplink. Each has a host of its
-    /// own if absent.
+    /// Name of the host. Guests that name the same host share its uplink; if absent, each guest has a host of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Switch (of a parking lot) or leaf (of a leaf–spine network) of the guests; the first, 0, if
@@ -128,7 +127,7 @@ pub struct Guests {
     /// Start of the flows. Default 0s.
     #[serde(default)]
     pub start: Nanos,
-    /// Random delay of each flow's start after `start`, at most this. Default 0s.
+    /// Maximum random delay of each flow's start after `start`. Default 0s.
     #[serde(default)]
     pub start_spread: Nanos,
     /// End of bulk flows; the end of the run if absent.
@@ -142,9 +141,9 @@ impl Guests {
         self.count.saturating_mul(self.flows)
     }
 
-    /// Returns the maximum number of messages that all flows begin at fixed times: one at the
-    /// start, and one at each multiple of `every` after it; or one in each epoch; or those of a list.
-    /// Messages that begin when another has ended are bounded by the network.
+    /// Returns the maximum number of messages that begin at given times, over all flows: with `every` one at the start
+    /// and one at each multiple of it, with epochs one in each epoch, and those of a list; else 0. Messages that begin
+    /// when another has ended are bounded by the network.
     pub fn timed_messages(&self, duration: Nanos) -> u128 {
         if let Application::List(list) = &self.application {
             return list.len() as u128;
@@ -162,10 +161,10 @@ impl Guests {
         u128::from(self.total_flows()) * (u128::from(time_ns / every.0.max(1)) + 1)
     }
 
-    /// Returns the mean arrivals per second at each flow of application `web`: its `rate`, or load ·
-    /// link ÷ (8 · mean size). With `load`, on a single switch and in a fat-tree, the flows of a guest
-    /// fill that part of its host's link together; elsewhere all flows of the group that of the
-    /// bottleneck. `None` for another application.
+    /// Returns the mean number of transfers per second that begin at each flow of application `web`: its `rate`, or
+    /// load · link rate ÷ (8 · mean size · flows). On a single switch and in a fat-tree the link is the host's own, and
+    /// the flows are those of one guest; elsewhere the link is the bottleneck, and the flows are those of the group.
+    /// `None` for another application.
     pub fn arrivals_per_s(&self, network: &Network) -> Option<f64> {
         let Application::Web { rate, load, sizes } = &self.application else {
             return None;
@@ -178,8 +177,8 @@ impl Guests {
         rate.or(load.map(|load| load * most))
     }
 
-    /// Returns the transfers of application `list` from a host, in order of their times: target,
-    /// payload, and time in the run. The earliest of the whole list is at the group's `start`.
+    /// Returns the transfers of application `list` that `host` sends, in order of their times: target, payload, and
+    /// time in the run. The earliest of the whole list is at the group's `start`. Empty for another application.
     pub fn listed_from(&self, host: u32) -> Vec<(u32, Bytes, Nanos)> {
         let Application::List(list) = &self.application else {
             return Vec::new();
@@ -199,12 +198,12 @@ impl Guests {
         found
     }
 
-    /// Returns the group whose window the flows share, by `share` or `coupling`.
+    /// Returns the group whose window the flows share, by `share` or `coupling`; `None` if they share none.
     pub fn group(&self) -> Option<&Coupling> {
         self.share.as_ref().or(self.coupling.as_ref())
     }
 
-    /// Returns whether the ports' shadows, not the guests' own TCP, are in that group.
+    /// Returns whether the flows share a window by their ports' shadows, not by the guests' own TCP.
     pub fn is_coupled_by_port(&self) -> bool {
         self.share.is_some() || (self.coupling.is_some() && self.law == Some(Law::COUPLED))
     }
@@ -214,7 +213,7 @@ impl Guests {
         self.law.is_some() && self.parameters.has(keys::OBSERVE)
     }
 
-    /// Returns the switches or leaves of the guests and of their receivers.
+    /// Returns the switch or leaf of the guests, and that of their receivers.
     pub fn ends(&self, topology: Topology) -> (u32, u32) {
         let last = topology.places().saturating_sub(1);
         (self.from.unwrap_or(0), self.to.unwrap_or(last))

@@ -17,9 +17,9 @@ pub type Labels = BTreeMap<String, String>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The result with which the other is compared.
+    /// The result that is the base of the comparison: differences are B − A.
     A,
-    /// The result that is compared with it.
+    /// The result that is compared with A.
     B,
 }
 
@@ -66,8 +66,8 @@ impl Change {
         }
     }
 
-    /// Returns the change in one or two words. A completion time is `faster` or `slower`; of other
-    /// measures it depends on the experiment which direction is better.
+    /// Returns the change in one or two words. For a completion time it is `faster` or `slower`, for other measures
+    /// `less` or `more`: the experiment decides which direction is better.
     pub fn words(self, measure: &Measure) -> &'static str {
         let is_time = matches!(measure, Measure::Fct { .. });
         match self {
@@ -84,7 +84,7 @@ impl Change {
 /// A measure at a point, of both results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// Labels of the point.
+    /// Labels of the point of the sweep.
     pub at: Labels,
     /// Measure of both results.
     pub measure: Measure,
@@ -97,14 +97,14 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Returns the mean difference divided by the size of A's mean; `None` if that is 0.
+    /// Returns the mean difference divided by the size of A's mean; `None` if A's mean is 0.
     pub fn relative(&self) -> Option<f64> {
         let size = self.means[0].abs();
         (size > 0.0).then(|| self.difference.mean / size)
     }
 
-    /// Returns the 95 % interval of the difference divided by the size of A's mean, which is taken
-    /// as exact.
+    /// Returns the 95 % interval of the difference divided by the size of A's mean, which is taken as exact; `None`
+    /// without an interval, or if A's mean is 0.
     pub fn relative_interval(&self) -> Option<[f64; 2]> {
         let size = self.means[0].abs();
         let interval = self.difference.interval.filter(|_| size > 0.0)?;
@@ -112,13 +112,13 @@ impl Compared {
     }
 }
 
-/// Runs that no pair contains.
+/// Runs of one result that have no partner in the other, or no value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// Labels of the point.
+    /// Labels of the point of the sweep.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub at: Labels,
-    /// Names of the measure's cases: one, or two of a ratio.
+    /// Names of the measure's cases: one, or two for a ratio.
     pub cases: Vec<String>,
     /// Result that has the runs.
     pub side: Side,
@@ -133,7 +133,7 @@ pub struct LeftOut {
 pub struct Alone {
     /// Result that has it.
     pub side: Side,
-    /// Labels of the point.
+    /// Labels of the point of the sweep.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub at: Labels,
     /// Measure that the other result lacks.
@@ -169,13 +169,14 @@ impl Comparison {
         found
     }
 
-    /// Returns the number of measures that differ.
+    /// Returns the number of measures whose 95 % interval of the differences excludes 0.
     pub fn differing(&self) -> usize {
         let differs = |row: &&Compared| matches!(row.change, Change::More | Change::Less);
         self.compared.iter().filter(differs).count()
     }
 
-    /// Compares two rows of one measure. With each record's rows comes the seed of its repetition 0.
+    /// Compares the rows of one measure in A and B. `records`: all rows of each result, and the seed of its repetition
+    /// 0.
     fn compare(&mut self, rows: [&KeptMeasure; 2], records: [(&[KeptMeasure], u64); 2]) {
         let [a, b] = [0, 1].map(|side| by_seed(rows[side], records[side].1));
         let both = |seed: &&u64| b.numbers.contains_key(seed);
@@ -203,7 +204,8 @@ impl Comparison {
         });
     }
 
-    /// Notes runs of a place once, however many measures lack them.
+    /// Notes that `side` has runs with `seeds` for the measure of `row` that no pair contains, and why. Equal notes on
+    /// several measures are kept once.
     fn leave_out(&mut self, row: &KeptMeasure, side: Side, why: &str, seeds: BTreeSet<u64>) {
         let cases = row.measure.cases().into_iter().map(String::from);
         let mut cases: Vec<String> = cases.collect();
@@ -258,7 +260,7 @@ fn by_seed(row: &KeptMeasure, first: u64) -> BySeed {
 }
 
 impl BySeed {
-    /// Returns the seeds of this side's runs that no pair contains, by reason.
+    /// Returns the seeds of this side's runs that no pair contains, by reason. `others`: the other side's runs.
     fn left_out(&self, others: &Self, side: Side) -> BTreeMap<String, BTreeSet<u64>> {
         let other = side.other().letter();
         let mut found: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
@@ -282,7 +284,8 @@ impl BySeed {
     }
 }
 
-/// Returns a value for each of these seeds, whose mean is the measure's: see [`linear`].
+/// Returns a value for each of `seeds`, whose mean is the measure's estimate: see [`linear`]. `first`: the seed of
+/// repetition 0.
 fn column(record: &[KeptMeasure], row: &KeptMeasure, first: u64, seeds: &[u64]) -> Vec<f64> {
     let numbers = |row: &KeptMeasure| -> Option<Vec<f64>> {
         let numbers = by_seed(row, first).numbers;

@@ -7,13 +7,13 @@ use crate::outcome::Outcome;
 use crate::schema::Experiment;
 use crate::verdict::Evaluation;
 
-/// Points and cases with the number of repetitions that each is to have; empty if the runs are
-/// complete.
+/// Number of repetitions that each case (by name) at each point of the sweep (by number) is to have; empty if no case
+/// needs more.
 pub type Continuation = BTreeMap<(u32, String), u32>;
 
-/// Returns the repetitions that the undecided expectations need: twice as many as each was judged
-/// by, up to [`Experiment::repeats_max`]. Doubling keeps the number of looks at the results small;
-/// each look is another chance for an interval to be off.
+/// Returns the repetitions that the undecided expectations need: twice as many as each was judged by, up to
+/// [`Experiment::repeats_max`]. Doubling keeps the number of evaluations small: each is another chance that an interval
+/// misses the true mean.
 pub fn continuation(experiment: &Experiment, evaluation: &Evaluation, arm: Arm) -> Continuation {
     let most = experiment.repeats_max(arm);
     let mut found = Continuation::new();

@@ -13,8 +13,8 @@ pub struct Dupack {
     /// Shortest silence before duplicate ACKs. Default 5ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<Nanos>,
-    /// Sends three duplicate ACKs also where fewer than four segments are in flight; where one is,
-    /// after waiting this much longer. If absent, such flows get fewer than three.
+    /// Whether three duplicate ACKs are sent also where fewer than four segments are in flight, and how much longer the
+    /// port waits if only one is. If absent, such flows get fewer than three.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_tails: Option<Nanos>,
 }

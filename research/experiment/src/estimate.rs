@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Quantile of the interval's upper end; both tails together have the other 5 %.
+/// Quantile of Student's t at the upper end of a 95 % interval: 2.5 % lie above it.
 const UPPER_QUANTILE: f64 = 0.975;
 
 /// The statistics of a number over repetitions.
@@ -12,12 +12,11 @@ pub struct Estimate {
     pub n: usize,
     /// Mean of the repetitions, or ratio of two such means.
     pub mean: f64,
-    /// Standard error: sample standard deviation / √n, of a ratio by the delta method; `None` below two
-    /// repetitions.
+    /// Standard error: sample standard deviation / √n; for a ratio by the delta method. `None` below two repetitions.
     pub standard_error: Option<f64>,
-    /// 95 % confidence interval of the mean by Student's t, of a ratio by Fieller's method, the value itself
-    /// where all repetitions are equal; `None` below two repetitions, if a repetition is not a finite number, or
-    /// if the denominator of a ratio may be 0.
+    /// 95 % confidence interval: for a mean by Student's t, for a ratio by Fieller's method; where all repetitions are
+    /// equal, their value. `None` below two repetitions, if a repetition is not a finite number, or if the denominator
+    /// of a ratio may be 0.
     pub interval: Option<[f64; 2]>,
     /// Minimum of the repetitions.
     pub min: f64,
@@ -50,8 +49,8 @@ impl Estimate {
         }
     }
 
-    /// Computes the ratio of two means from the two values of each repetition; `None` if the denominator's mean is
-    /// 0. The interval is Fieller's: the ratios ρ with which the mean of a − ρ·b is 0 within its own 95 % interval.
+    /// Computes the ratio of two means from the two values of each repetition; `None` if the denominator's mean is 0.
+    /// The interval is Fieller's: all ratios ρ for which 0 lies within the 95 % interval of the mean of a − ρ·b.
     pub fn of_ratio(above: &[f64], below: &[f64]) -> Option<Self> {
         let linear = Self::of(&linearised(above, below)?);
         let ratios = above.iter().zip(below).map(|(a, b)| a / b);
@@ -70,8 +69,9 @@ impl Estimate {
     }
 }
 
-/// Solves (mean(a) − ρ·mean(b))² = t²·(var(a) − 2ρ·cov(a, b) + ρ²·var(b)) / n for ρ. Without two solutions around the
-/// ratio, mean(b) does not differ from 0 by more than its error, and nothing bounds the ratio.
+/// Returns Fieller's interval: the solutions ρ of (mean(a) − ρ·mean(b))² = t²·(var(a) − 2ρ·cov(a, b) + ρ²·var(b)) / n.
+/// `None` without two solutions around the ratio: then mean(b) does not differ from 0 by more than its error, and
+/// nothing bounds the ratio.
 fn fieller(above: &[f64], below: &[f64]) -> Option<[f64; 2]> {
     let n = above.len();
     let factor = quantile(n)?.powi(2) / n as f64;

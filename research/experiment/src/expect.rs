@@ -36,13 +36,13 @@ pub struct Expectation {
     /// Lower bound of the mean, included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// Labels by axis of the sweep's points at which it is judged; all points if absent.
+    /// Points of the sweep at which the expectation is judged: for each axis, labels; all points if absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Labels>,
     /// Axis over whose points the measure is averaged before it is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// Backend on which it is judged; all if absent.
+    /// Backend on which the expectation is judged; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Arm>,
     /// Axis along which the mean `falls` or `rises`.
@@ -52,7 +52,7 @@ pub struct Expectation {
     /// interval of the difference, paired by repetition, is below 0.
     #[serde(default, skip_serializing_if = "is_false")]
     pub falls: bool,
-    /// Whether the mean rises, like `falls`.
+    /// Whether the mean rises from each point to the next along the axis: the interval of `falls` is above 0.
     #[serde(default, skip_serializing_if = "is_false")]
     pub rises: bool,
 }
@@ -101,7 +101,7 @@ impl Expectation {
         }
     }
 
-    /// Returns whether it is judged on this backend, whose records contain its measure.
+    /// Returns whether the expectation is judged on this backend, whose records contain its measure.
     pub fn is_measured_on(&self, arm: Arm) -> bool {
         self.on.is_none_or(|on| on == arm) && self.measure.can_be_told_by(arm)
     }

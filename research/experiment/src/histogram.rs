@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistic::Statistic;
 
-/// Number of bits below the highest that a bin distinguishes: 128 bins for each power of two, and
-/// one for each number below 128.
+/// Number of bits below a value's highest bit that select its bin: there are 128 bins for each power of two, and one
+/// for each number below 128.
 const BITS: u32 = 7;
 
-/// Maximum number of bits; larger numbers are counted in the last bin. 2⁴⁰ ns are 18 minutes.
+/// Maximum number of bits of a value; larger values are counted in the last bin. 2⁴⁰ ns are 18 minutes.
 const BITS_MAX: u32 = 40;
 
 /// Number of bins.
 const BINS: usize = ((BITS_MAX - BITS + 1) << BITS) as usize;
 
-/// Counts of whole numbers.
+/// Numbers of values, by bin, with the exact sum and maximum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Number of the bin that `counts` begins with.
@@ -78,7 +78,7 @@ impl Histogram {
         }
     }
 
-    /// Makes room for these bins.
+    /// Extends `counts` so that it covers these bins.
     fn cover(&mut self, bins: RangeInclusive<usize>) {
         let (from, to) = (*bins.start(), *bins.end());
         if self.counts.is_empty() {

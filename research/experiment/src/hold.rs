@@ -13,7 +13,7 @@ use crate::units::Nanos;
 pub struct Hold {
     /// Whether ACKs towards the guest are spread over a round trip. Default false.
     pub pace: bool,
-    /// Whether and how the guest's data is kept and retransmitted. If absent, it is not.
+    /// Buffer from which the host retransmits the guest's data; if absent, the host keeps no data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<HoldBuffer>,
 }
@@ -22,7 +22,8 @@ pub struct Hold {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HoldBuffer {
-    /// Minimum RTO of the host, on top of the smoothed round-trip time. Default 10ms.
+    /// Minimum RTO of the host, as in Linux: it applies to the term that is added to the smoothed round-trip time, not
+    /// to the sum. Default 10ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_timeout: Option<Nanos>,
 }

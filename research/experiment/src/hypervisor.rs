@@ -9,26 +9,26 @@ use crate::units::Nanos;
 
 /// `hypervisor`: the sharing of CPU cores by virtual machines.
 ///
-/// The virtual machines of a core run one after the other, a slice each, whether they have anything
-/// to do or not. Packets for one that isn't running wait in the driver domain.
+/// The virtual machines of a core run one after the other, a slice each, whether they have anything to do or not.
+/// Packets for a virtual machine that isn't running wait in the driver domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hypervisor {
     /// Number of virtual machines that share a core, 1 to 64. Default 1: each has its own.
     pub vms: u32,
-    /// Number of them that are guests of this group, 1 to `vms`; the others only compute. Default
+    /// Number of virtual machines of a core that are guests of this group, 1 to `vms`; the others only compute. Default
     /// 1.
     pub guests: u32,
     /// Length of a time slice. Default 30ms, Xen's.
     pub slice: Nanos,
-    /// Random shortening of each slice, at most this. Default 0s. Without it, slices of one length
-    /// and transfers of one size fall into step.
+    /// Maximum random shortening of each slice. Default 0s, with which slices of one length and transfers of one size
+    /// fall into step.
     pub jitter: Nanos,
     /// Interval of the guests' timer interrupt, on which alone their timers fire. Default 1ms.
     /// Simulator only: a kernel's interval is fixed when it is built.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tick: Option<Nanos>,
-    /// Time for which a packet makes a guest that isn't running run at once; then the interrupted
+    /// Boost: a packet for a guest that isn't running makes the guest run at once, for this time; then the interrupted
     /// virtual machine continues. If absent, packets wait for the guest's slice. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boost: Option<Nanos>,
@@ -72,7 +72,7 @@ impl Hypervisor {
         self.vms > 1 || self.migration.is_some()
     }
 
-    /// Returns the number of cores for this many guests.
+    /// Returns the number of cores that this many guests of the group need.
     pub fn cores(&self, guests: u32) -> u32 {
         guests.div_ceil(self.guests.max(1))
     }
@@ -172,11 +172,11 @@ impl fmt::Display for Pvtcp {
 pub enum RttFilter {
     /// Samples count as measured.
     Off,
-    /// Samples of the first tick after the stall count as the smoothed round-trip time.
+    /// Each sample of the first tick after the stall is replaced by the smoothed round-trip time.
     Srtt,
     /// Samples of the first tick after the stall are ignored.
     Skip,
-    /// Samples of segments sent before the stall count as the smoothed round-trip time, whenever
-    /// they come.
+    /// Each sample of a segment sent before the stall is replaced by the smoothed round-trip time,
+    /// whenever it comes.
     Flight,
 }

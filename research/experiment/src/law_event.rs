@@ -16,7 +16,7 @@ pub struct LawEvent {
     pub before_bytes: u32,
     /// The law's window after the last event; of a stepwise reduction its final value.
     pub after_bytes: u32,
-    /// The law's slow-start threshold after the last; `None` while it has none.
+    /// The law's slow-start threshold after the last event; `None` while the law has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssthresh_bytes: Option<u32>,
 }

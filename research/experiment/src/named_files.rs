@@ -1,7 +1,8 @@
-//! Files of others that an experiment names: their content is read into the experiment's text.
+//! Files that an experiment names, such as other simulators' lists of flows: their content is read into the
+//! experiment's text.
 //!
-//! So whatever sees the text sees the content: the hash of the setup, other machines that get the text,
-//! and the places of errors, because each value stays on its line.
+//! The hash of the setup and other machines, which get only the text, thus get the content, too. Each value stays on
+//! its line, so the places of errors stay right.
 
 mod flows;
 mod sizes;
@@ -16,8 +17,8 @@ use uc_words::place::{line_and_column, parts};
 use crate::error::Error;
 use crate::units::Bytes;
 
-/// Reads the experiment file at `path`. Each `{ file = "NAME" }` of a key that takes one is replaced by
-/// the content of that file, which is sought in the experiment's folder.
+/// Reads the experiment file at `path`. Each `{ file = "NAME" }` of a key `sizes` or `list` is replaced by the content
+/// of that file; NAME is relative to the experiment's folder.
 ///
 /// # Errors
 /// [`Error::Read`] for the experiment's file; [`Error::Parse`] at the place that names a file, or at the
@@ -42,7 +43,7 @@ pub fn read(path: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Appends the span and the content of each named file in the value of a key.
+/// Appends to `found` the span and the content of each named file in the value of `key`.
 fn find(
     path: &Path,
     text: &str,

@@ -27,8 +27,8 @@ pub struct Network {
     /// Propagation delay of a link between switches; `delay` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_delay: Option<Nanos>,
-    /// CPU time of a host for each packet that it sends or receives on its link, one after the
-    /// other. Default 0s.
+    /// CPU time that a host spends on each packet that it sends or receives on its link; it handles one packet after
+    /// the other. Default 0s.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub processing: Nanos,
     /// Probability that a bottleneck loses a packet before its queue. Default 0.
@@ -41,7 +41,7 @@ pub struct Network {
     /// IP version of the hosts. Default `ipv4`.
     #[serde(default)]
     pub family: Family,
-    /// Maximum IP packet of all interfaces. Default 1500B, Ethernet's.
+    /// Maximum size of an IP packet on all interfaces. Default 1500B, Ethernet's.
     #[serde(default = "ethernet_mtu", skip_serializing_if = "is_ethernet_mtu")]
     pub mtu: Bytes,
     /// Queue at each bottleneck. All other queues are DropTail and too large to fill.
@@ -56,7 +56,7 @@ fn is_never(probability: &f64) -> bool {
     *probability == 0.0
 }
 
-/// Maximum IP packet on Ethernet.
+/// Maximum size of an IP packet on Ethernet.
 pub(crate) const ETHERNET_MTU: Bytes = Bytes(1_500);
 
 fn ethernet_mtu() -> Bytes {
@@ -159,7 +159,7 @@ pub enum Topology {
     /// Switches in a row; each link to the next is a bottleneck. Every guest has a receiver of its
     /// own.
     ParkingLot {
-        /// Number of links between switches; the switches are numbered 0 to `hops`.
+        /// Number of links between switches in the row; the switches are numbered 0 to `hops`.
         hops: u32,
     },
     /// Leaf switches and spine switches. Every leaf has a link to every spine, each of them a
@@ -181,15 +181,13 @@ pub enum Topology {
     /// groups' `pattern` specifies; each link from a switch is a bottleneck, and paths are selected
     /// as in a leaf–spine network.
     FatTree {
-        /// Number of each switch's ports, an even one; the cube of it, divided by 4, is the number
-        /// of hosts.
+        /// Number of each switch's ports, even. The network has `ports`³ / 4 hosts.
         ports: u32,
     },
 }
 
 impl Topology {
-    /// Returns the number of switches or leaves that `from` and `to` can select; 0 where they
-    /// can't.
+    /// Returns the number of switches or leaves that `from` and `to` can select; 0 where the topology leaves no choice.
     pub fn places(self) -> u32 {
         match self {
             Topology::Star
@@ -224,8 +222,7 @@ impl Topology {
         }
     }
 
-    /// Returns the number of receivers where guests have `hosts` hosts; 0 where hosts both send and
-    /// receive.
+    /// Returns the number of receivers if the guests are on `hosts` hosts; 0 where every host both sends and receives.
     pub fn receivers(self, hosts: u32) -> u32 {
         match self {
             Topology::Star => 1,
@@ -234,7 +231,7 @@ impl Topology {
         }
     }
 
-    /// Returns the number of hosts where every host both sends and receives.
+    /// Returns the number of hosts where every host both sends and receives; `None` for the other topologies.
     pub fn hosts(self) -> Option<u32> {
         match self {
             Topology::Switch { hosts } => Some(hosts),
@@ -276,7 +273,7 @@ impl Family {
 pub enum Queue {
     /// First in, first out; packets that do not fit are dropped.
     Droptail {
-        /// Capacity of the queue.
+        /// Capacity of the queue; packets beyond it are dropped.
         limit: QueueLength,
     },
     /// Random early detection, with the parameters of `tc-red`.
@@ -285,11 +282,11 @@ pub enum Queue {
         min: Bytes,
         /// Average queue from which every packet is marked (or dropped).
         max: Bytes,
-        /// Capacity of the queue.
+        /// Capacity of the queue; packets beyond it are dropped.
         limit: Bytes,
         /// Burst in packets that the average tolerates; it determines the average's weight.
         burst: u32,
-        /// Probability just below `max`, 0 to 1.
+        /// Probability of marking (or dropping) just below `max`, 0 to 1.
         probability: f64,
         /// Mean packet size from which the average's weight is derived (`avpkt`).
         packet: Bytes,
@@ -302,9 +299,9 @@ pub enum Queue {
     /// Step marking by the instantaneous queue (DCTCP's switch); packets beyond the capacity are
     /// dropped.
     Threshold {
-        /// Capacity of the queue.
+        /// Capacity of the queue; packets beyond it are dropped.
         limit: QueueLength,
-        /// Threshold, in the unit of `limit`: a packet that finds more than this is marked.
+        /// Threshold, in the unit of `limit`: a packet that finds a longer queue is marked.
         mark: QueueLength,
         /// Treatment of a packet above the threshold that can't be marked. Default `drop`.
         #[serde(default)]
@@ -312,7 +309,7 @@ pub enum Queue {
     },
 }
 
-/// The treatment of packets that find more than the threshold and can't be marked.
+/// The treatment of packets that find a queue above the threshold and can't be marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NotEct {
@@ -320,6 +317,6 @@ pub enum NotEct {
     /// of flows without ECN.
     #[default]
     Drop,
-    /// Such packets wait, up to the queue's capacity, as where marking and dropping are separate.
+    /// Such packets wait, up to the queue's capacity, as in switches that mark and drop by separate limits.
     Queue,
 }

@@ -25,7 +25,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome where the file gives a reason why the result differs from the paper.
+    /// Returns the outcome if the file gives a reason why the result differs from the paper: `Fails` becomes `Differs`,
+    /// `Holds` becomes `Stale`.
     pub(crate) fn with_reason(self) -> Self {
         match self {
             Outcome::Holds => Outcome::Stale,
@@ -34,17 +35,18 @@ impl Outcome {
         }
     }
 
-    /// Returns whether the claim holds, whatever the file says of it.
+    /// Returns whether the claim holds: `Holds`, or `Stale`, where the file says that it differs.
     pub fn holds(self) -> bool {
         matches!(self, Outcome::Holds | Outcome::Stale)
     }
 
-    /// Returns whether a run with this outcome succeeds.
+    /// Returns whether a run with this outcome succeeds: `Holds` or `Differs`.
     pub fn passes(self) -> bool {
         matches!(self, Outcome::Holds | Outcome::Differs)
     }
 
-    /// Combines the outcomes of the steps of a trend: it holds if all hold, and fails if one fails.
+    /// Combines the outcomes of the steps of a trend: the trend holds if all steps hold, fails if a step fails, and is
+    /// undecided otherwise.
     pub(crate) fn all(steps: impl IntoIterator<Item = Outcome>) -> Self {
         let mut all = Outcome::Holds;
         for step in steps {
@@ -71,8 +73,8 @@ impl fmt::Display for Outcome {
 }
 
 impl Bound {
-    /// Compares the interval of a mean with the bar. With `single`, for experiments of one
-    /// repetition, which has no interval, the value itself is compared.
+    /// Compares the interval of a mean with the bar. With `single`, the value itself is compared: an experiment of one
+    /// repetition has no interval.
     pub fn judge(self, estimate: &Estimate, single: bool) -> Outcome {
         let alone = single.then_some([estimate.mean; 2]);
         let Some([low, high]) = estimate.interval.or(alone) else {
@@ -92,7 +94,7 @@ impl Bound {
 }
 
 impl Direction {
-    /// Compares the interval of a difference, each point less the one before, with 0. A difference
+    /// Compares the interval of a difference (the mean at a point less that at the point before) with 0. A difference
     /// of 0 is no trend.
     pub fn judge(self, difference: &Estimate) -> Outcome {
         let Some([low, high]) = difference.interval else {

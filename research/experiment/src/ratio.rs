@@ -21,9 +21,9 @@ pub fn estimate<E>(
     Estimate::of_ratio(&above, &below).ok_or_else(|| zero(to))
 }
 
-/// Returns a value per repetition, whose mean is the measure's estimate. Those of a ratio R of means are
-/// R + (aᵢ − R·bᵢ) / mean(b): their standard error is the ratio's to first order (delta method), also in differences
-/// and means of several such ratios.
+/// Returns a value per repetition, whose mean is the measure's estimate. For a ratio R of means the values are R + (aᵢ
+/// − R·bᵢ) / mean(b): their standard error is the ratio's to first order (delta method), also in differences and means
+/// of several such ratios.
 ///
 /// # Errors
 /// As [`estimate`].

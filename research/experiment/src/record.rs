@@ -43,9 +43,9 @@ pub struct RunRecord {
 /// One TCP flow of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
-    /// Name of the group of guests that it belongs to.
+    /// Name of the group of guests that the flow belongs to.
     pub group: String,
-    /// Number in its group, from 0: guest by guest, then flow by flow.
+    /// Number of the flow in its group, from 0: guest by guest, then flow by flow.
     pub index: u32,
     /// Samples in order of time.
     pub samples: Vec<FlowSample>,
@@ -55,7 +55,7 @@ pub struct FlowRecord {
     pub drops: u64,
     /// Packets of this flow that the network marked CE in the whole run.
     pub marks: u64,
-    /// Transfers of the flow, if it has any: blocks, responses, pages. In order of their start.
+    /// Transfers of the flow (blocks, responses, pages) in order of their start; empty if it has none.
     #[serde(default)]
     pub completions: Vec<Completion>,
     /// Number of times that the sender's retransmission timer expired with data outstanding, in the
@@ -76,8 +76,8 @@ pub struct FlowRecord {
     /// `None` if the backend doesn't measure them.
     #[serde(default)]
     pub packet_rtt: Option<Histogram>,
-    /// Events of the law that translates or observes the flow, in order of time; empty without one,
-    /// and if the backend doesn't record them.
+    /// Events of the law that translates or observes the flow, in order of time; empty without a law, and if the
+    /// backend doesn't record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<LawEvent>,
 }
@@ -85,8 +85,7 @@ pub struct FlowRecord {
 /// Counters of timeouts, and of a sender's CPU that was taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// Timeouts at which an acknowledgment of what they waited for had already reached the sender's
-    /// host, but not its guest.
+    /// Timeouts that fired when an ACK of the data had already reached the sender's host, but not yet its guest.
     pub spurious_timeouts: u64,
     /// Timeouts that the sender itself found spurious (F-RTO).
     pub detected_timeouts: u64,
@@ -99,9 +98,9 @@ pub struct Stalls {
     pub needless_segments: u64,
     /// Largest jump of the sender's clock, in ticks; 1 without a stall, 0 without ticks.
     pub clock_jump_ticks: u64,
-    /// Timers that were deferred.
+    /// Retransmission timers that were due during a stall and that PVTCP deferred.
     pub deferred_timers: u64,
-    /// Round-trip times that weren't taken as measured.
+    /// Round-trip times that PVTCP replaced or ignored, as they contained a stall.
     pub filtered_samples: u64,
 }
 
@@ -111,21 +110,22 @@ pub const ACK_GAP_BIN: Nanos = Nanos(100_000_000);
 /// One transfer of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
-    /// Time at which it could first be sent (it was requested, or its connection was opened):
-    /// nanoseconds since the run began.
+    /// Time at which the transfer could first be sent (it was requested, or its connection was opened): nanoseconds
+    /// since the run began.
     pub started_ns: u64,
-    /// Time at which the receiving application had all of it; `None` if the run ended first.
+    /// Time at which the receiving application had the whole transfer, in nanoseconds since the run began; `None` if
+    /// the run ended first.
     pub finished_ns: Option<u64>,
     /// Payload of the transfer.
     pub bytes: u64,
-    /// Shortest time in which an empty network carries it, in nanoseconds; `None` if the backend does not
-    /// know.
+    /// Shortest time in which an empty network carries the transfer, in nanoseconds; `None` if the backend does not
+    /// know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ideal_ns: Option<u64>,
 }
 
 impl Completion {
-    /// Returns its time from start to end; of one that the run's end interrupted, so far.
+    /// Returns the time from the transfer's start to its end, or to `end` (the end of the run) if that came first.
     pub fn time(&self, end: Nanos) -> Nanos {
         let finished_ns = self.finished_ns.unwrap_or(end.0);
         Nanos(finished_ns.saturating_sub(self.started_ns))
@@ -145,7 +145,7 @@ pub struct FlowSample {
     pub snd_wnd_bytes: u32,
     /// Smoothed round-trip time (`tcpi_rtt`).
     pub srtt_us: u32,
-    /// Segments sent and not yet acknowledged (`tcpi_unacked`).
+    /// Number of segments sent and not yet acknowledged (`tcpi_unacked`).
     pub unacked_segments: u32,
     /// Payload sent so far, retransmissions included (`tcpi_bytes_sent`).
     pub bytes_sent: u64,

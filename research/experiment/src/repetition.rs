@@ -133,7 +133,7 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    /// Returns the mean over the flows of a group, in the measured part.
+    /// Returns the mean of `value` over the flows of a group, in the measured part.
     fn mean(
         &self,
         case: &str,
@@ -148,7 +148,8 @@ impl<'a> Repetition<'a> {
         Ok(values.sum::<Result<f64, MeasureError>>()? / count)
     }
 
-    /// Returns a part of the run, or the measured one; nanoseconds, both ends included.
+    /// Returns the part `during` of the run, or the measured part without it, in nanoseconds; samples at both ends
+    /// count.
     fn part(&self, during: Option<[Nanos; 2]>) -> Range<u64> {
         during.map_or(self.experiment.measured_ns(), |[from, to]| from.0..to.0)
     }
@@ -162,7 +163,7 @@ impl<'a> Repetition<'a> {
         found.copied().ok_or_else(missing)
     }
 
-    /// Returns the flows of one group, at least one.
+    /// Returns the flows of one group; an error if there is none.
     fn flows(&self, case: &str, group: &str) -> Result<Vec<&'a FlowRecord>, MeasureError> {
         let flows = self.record(case)?.flows.iter();
         let flows: Vec<_> = flows.filter(|flow| flow.group == group).collect();
@@ -172,7 +173,7 @@ impl<'a> Repetition<'a> {
         Ok(flows)
     }
 
-    /// Returns the flows of one group with their samples of a part of the run, at least one.
+    /// Returns the flows of one group, each with its samples of a part of the run; an error if there is no flow.
     fn group(
         &self,
         case: &str,
@@ -183,7 +184,8 @@ impl<'a> Repetition<'a> {
         flows.map(|flow| self.series(case, flow, part_ns)).collect()
     }
 
-    /// Returns the flows of all groups, at least one of each group that the file names.
+    /// Returns the flows of all groups, each with its samples of a part of the run; an error if a group of the file has
+    /// no flow.
     fn all(
         &self,
         case: &str,
@@ -231,7 +233,7 @@ impl<'a> Repetition<'a> {
         self.no_number(case, &format!("no flow of group `{group}` was recorded"))
     }
 
-    /// Returns the error of a run of `case`, in words.
+    /// Returns the error for a number that can't be computed from the run of `case`; `why` gives the reason.
     fn no_number(&self, case: &str, why: &str) -> MeasureError {
         MeasureError::NoNumber(format!("case `{case}`, {}: {why}", self.which()))
     }
@@ -250,7 +252,7 @@ impl<'a> Repetition<'a> {
     }
 }
 
-/// Divides the two sides of a ratio, whose denominator is the measure `to`.
+/// Divides the two sides of a ratio; an error if the denominator, the measure `to`, is 0.
 pub(crate) fn divided(
     above: f64,
     below: f64,

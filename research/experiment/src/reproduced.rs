@@ -1,4 +1,4 @@
-//! What a verdict tells of the paper: whether the bar and the mean are the paper's number.
+//! Whether a result reproduces the paper's number or only its direction.
 
 use serde::Serialize;
 
@@ -7,17 +7,19 @@ use crate::expect::{Bound, Claim};
 use crate::outcome::Outcome;
 use crate::verdict::Verdict;
 
-/// Largest distance from the paper's number, as a share of it, at which a mean is still that number.
+/// Largest distance from the paper's number, as a share of that number, at which a mean or an end of a bar counts as
+/// the number.
 const NEAR: f64 = 0.25;
 
-/// What of the paper a result reproduces that holds by the paper's bar.
+/// The part of the paper that a result reproduces, if the expectation holds and its basis is the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reproduced {
-    /// The paper's number: the file has it, and the bar's ends and the mean are within a quarter of it. A number of 0
-    /// has no quarter; there the bar is the tolerance.
+    /// The paper's number: the file has it, and the bar's ends and the mean are within a quarter of it. For a number of
+    /// 0 it is enough that the bar holds.
     Number,
-    /// The paper's direction: a trend, "at least", "less than", or a number that the mean is far from.
+    /// Only the paper's direction: the expectation is a trend, or has no number of the paper, or the mean or an end of
+    /// the bar is more than a quarter off that number.
     Direction,
 }
 
@@ -32,7 +34,8 @@ impl Reproduced {
 }
 
 impl Verdict {
-    /// Returns what of the paper is reproduced; `None` unless it holds by the paper's bar.
+    /// Returns the part of the paper that the result reproduces; `None` unless the expectation holds and its basis is
+    /// the paper.
     pub fn reproduced(&self) -> Option<Reproduced> {
         if self.outcome != Outcome::Holds || self.basis != Some(Basis::Paper) {
             return None;
@@ -50,8 +53,8 @@ impl Verdict {
         })
     }
 
-    /// Returns the paper's number if the mean is more than a quarter off it, and the bar, of theory or of results
-    /// known before, is not the paper's.
+    /// Returns the paper's number if the mean is more than a quarter off it, and the bar comes from theory or from
+    /// earlier results: such a bar may hold although the number is missed. `None` otherwise, and for trends.
     pub fn hidden_number(&self) -> Option<f64> {
         let is_of_another = !matches!(self.basis, None | Some(Basis::Paper));
         let is_bound = matches!(self.expect, Claim::Bound(_));
@@ -70,7 +73,7 @@ impl Bound {
         }
     }
 
-    /// Returns whether each end that it has is near the paper's number.
+    /// Returns whether each end that the bar has is near the paper's number.
     fn is_near(self, paper: f64) -> bool {
         let mut ends = self.low.into_iter().chain(self.high);
         ends.all(|end| Self::near(paper).holds(end))

@@ -16,10 +16,11 @@ use crate::sweep::Sweep;
 use crate::units::Nanos;
 use crate::{named_files, overrides, place};
 
-/// Default of `repeat_max` over the runs of every case.
+/// Default of `repeat_max`, as a multiple of the number of runs of every case.
 pub const REPEATS: u32 = 4;
 
-/// Default of `late_max`. Beyond it the emulator's own delay is no longer small against the path's.
+/// Default of `late_max`, a part of the empty round trip. Beyond it the emulator's own delay is no longer small against
+/// the path's.
 const LATE_MAX: f64 = 0.5;
 
 /// Name of the stack that the receivers of data run.
@@ -39,7 +40,7 @@ pub struct Experiment {
     /// Source: paper, venue, figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Backends that it can be run on; all that its keys allow if absent.
+    /// Backends on which the experiment can be run; all that its keys allow if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arms: Option<Vec<Arm>>,
     /// Length of one run.
@@ -59,7 +60,7 @@ pub struct Experiment {
     /// Number of runs of every case in the simulator, where a run costs little; `repeat` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_sim: Option<u32>,
-    /// Maximum number of runs of a case, to which undecided expectations lead; see
+    /// Maximum number of runs of a case: as long as expectations are undecided, further runs are made up to it. See
     /// [`Experiment::repeats_max`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_max: Option<u32>,
@@ -126,8 +127,8 @@ impl Experiment {
         }
     }
 
-    /// Returns the maximum number of runs of a case on this backend: `repeat_max`, by default
-    /// [`REPEATS`] times the runs; 1 for one run without `repeat_max`. At least the runs.
+    /// Returns the maximum number of runs of a case on this backend: `repeat_max`, but at least the runs of
+    /// [`Experiment::repeats`]. By default [`REPEATS`] times these, but 1 if they are 1.
     pub fn repeats_max(&self, arm: Arm) -> u32 {
         let runs = self.repeats(arm);
         let usual = if runs == 1 {
@@ -138,7 +139,7 @@ impl Experiment {
         self.repeat_max.unwrap_or(usual).max(runs)
     }
 
-    /// Reads the file at `path`, and those that it names. Does not check whether the values make sense:
+    /// Reads the experiment file at `path`, and the files that it names. Does not check whether the values make sense:
     /// see [`Experiment::validate`].
     ///
     /// # Errors
@@ -148,7 +149,7 @@ impl Experiment {
         Self::from_str(&path.display().to_string(), &named_files::read(path)?)
     }
 
-    /// Reads `text`; errors name it `name`.
+    /// Reads an experiment from `text`; errors call the text `name`.
     ///
     /// # Errors
     /// [`Error::Parse`] with name, line and column.
@@ -188,7 +189,7 @@ impl Experiment {
         self.settle.0..self.duration.0.saturating_sub(self.tail.0)
     }
 
-    /// Returns the case of that name.
+    /// Returns the case of that name; `None` if the experiment has no such case.
     pub fn case(&self, name: &str) -> Option<&Case> {
         self.cases.iter().find(|case| case.name == name)
     }

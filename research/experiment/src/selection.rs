@@ -13,7 +13,7 @@ impl Experiment {
     /// expectations that need no other case. Keeps all if `names` is empty.
     ///
     /// # Errors
-    /// [`Error::Case`] if no case has one of the names.
+    /// [`Error::Case`] if one of the names is not that of a case.
     pub fn keep_cases(&mut self, names: &[String]) -> Result<(), Error> {
         if names.is_empty() {
             return Ok(());
@@ -41,8 +41,8 @@ impl Experiment {
     }
 }
 
-/// Keeps the keys of an axis that do not set other cases. Cases given by number are given by name
-/// from here on, and the labels stay unchanged.
+/// Removes the keys of an axis that set cases not in `names`. Remaining keys that give a case by number give it by name
+/// from here on, since numbers change; the labels stay unchanged.
 fn keep_keys(sweep: &mut Sweep, cases: &[Case], names: &[String]) {
     sweep.labels = Some(sweep.all_labels());
     let set = std::mem::take(&mut sweep.set).into_iter();

@@ -30,7 +30,7 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// Sets whether the flow's port only observes; then the flow's own windows bound it.
+    /// Sets whether the flow's port only observes: then the send window is the flow's own, not the shadow's.
     pub fn observed(self, observed: bool) -> Self {
         Self { observed, ..self }
     }
@@ -45,7 +45,7 @@ impl<'a> Series<'a> {
         &self.samples[self.samples.len() - 1]
     }
 
-    /// Returns the increase of a counter.
+    /// Returns the increase of a counter from the first sample to the last.
     pub fn growth(self, counter: impl Fn(&FlowSample) -> u64) -> u64 {
         counter(self.last()).saturating_sub(counter(&self.samples[0]))
     }
@@ -61,8 +61,8 @@ impl<'a> Series<'a> {
         self.rate_bps(|sample| sample.delivered_bytes)
     }
 
-    /// Returns the payload of a full segment in the last sample that has one: between connections a
-    /// flow has none. `None` if no sample has one.
+    /// Returns the segment size (payload of a full segment) in the last sample that has one: samples between two
+    /// connections have none. `None` if no sample has one.
     pub fn mss_bytes(self) -> Option<u32> {
         let mut sizes = self.samples.iter().rev().map(|sample| sample.mss_bytes);
         sizes.find(|bytes| *bytes > 0)
@@ -89,15 +89,14 @@ impl<'a> Series<'a> {
         Some(points.windows(2).map(area).sum::<f64>() / (last - first) as f64)
     }
 
-    /// Returns the mean of the smoothed round-trip times, in seconds; `None` before the first was
-    /// measured.
+    /// Returns the mean of the smoothed round-trip times, in seconds; `None` if no sample has one.
     pub fn mean_rtt_s(self) -> Option<f64> {
         let times_s: Vec<f64> = self.srtts_us().map(|us| f64::from(us) / 1e6).collect();
         Statistic::Mean.of(&times_s)
     }
 
-    /// Returns the mean of the smoothed round-trip times in microseconds, exact since each is a
-    /// whole number of them.
+    /// Returns the mean of the smoothed round-trip times, in microseconds, without rounding in the sum; `None` if no
+    /// sample has one.
     pub fn mean_srtt_us(self) -> Option<f64> {
         let (count, sum_us) = self.srtts_us().fold((0u64, 0u64), |(count, sum_us), us| {
             (count + 1, sum_us + u64::from(us))
@@ -112,8 +111,8 @@ impl<'a> Series<'a> {
         times.filter(|us| *us > 0)
     }
 
-    /// Returns the mean of (shadow − cwnd) / cwnd, or of its absolute value; `None` if no sample
-    /// has both.
+    /// Returns the mean of (shadow − cwnd) / cwnd if `signed`, else of its absolute value; `None` if no sample has both
+    /// windows.
     pub fn window_error(self, signed: bool) -> Option<f64> {
         let errors = self.samples.iter().filter_map(window_error);
         let errors: Vec<f64> = if signed {
@@ -134,8 +133,8 @@ impl<'a> Series<'a> {
         Statistic::Mean.of(&values)
     }
 
-    /// Returns the mean distance of the shadow's α from another one, and the mean of the other,
-    /// over the samples that have both; `None` without such samples.
+    /// Returns the mean distance between the shadow's α and the α of `other`, and the mean of the latter, over the
+    /// samples that have both; `None` without such samples.
     pub fn alpha_distance(self, other: Alpha) -> Option<(f64, f64)> {
         let pair = |s: &FlowSample| Some((alpha(s, Alpha::Shadow)?, alpha(s, other)?));
         let pairs: Vec<(f64, f64)> = self.samples.iter().filter_map(pair).collect();
@@ -179,8 +178,8 @@ fn in_segments(sample: &FlowSample, bytes: u32) -> Option<f64> {
     known.then(|| f64::from(bytes) / f64::from(sample.mss_bytes))
 }
 
-/// Returns (shadow − cwnd) / cwnd in whole segments: a kernel's window has no fractions, and
-/// rounding one side only would be an error of half a segment.
+/// Returns (shadow − cwnd) / cwnd in whole segments: a kernel's window has no fractions, and rounding one side only
+/// would be an error of half a segment. `None` without a shadow, a segment size or a cwnd.
 fn window_error(sample: &FlowSample) -> Option<f64> {
     let shadow = sample.shadow_window_bytes?.checked_div(sample.mss_bytes)?;
     let cwnd = f64::from(sample.cwnd_segments);

@@ -1,5 +1,5 @@
-//! A hash of what decides an experiment's runs, by which a kept record knows whether it is of the
-//! file as it is.
+//! A hash of the keys that decide an experiment's runs. A kept record stores it, which shows whether these keys of the
+//! file have changed since.
 
 use toml::{Table, Value};
 use uc_words::fnv::fnv1a;
@@ -7,8 +7,8 @@ use uc_words::fnv::fnv1a;
 use crate::arm::Arm;
 use crate::schema::Experiment;
 
-/// Keys of a file that change no run: they describe it, judge it, or say how often to repeat it, and
-/// when.
+/// Keys of a file that change no run: they describe or judge the experiment, or decide how often and when runs are
+/// repeated.
 const WITHOUT_EFFECT: [&str; 8] = [
     "arms",
     "expect",

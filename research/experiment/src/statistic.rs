@@ -35,7 +35,7 @@ impl Statistic {
         Some((squares.sum::<f64>() / values.len() as f64).sqrt())
     }
 
-    /// Returns the quantile in thousandths; `None` for a statistic that is not one of the values.
+    /// Returns the quantile in thousandths, 1000 for the maximum; `None` for mean and deviation.
     pub(crate) fn permille(self) -> Option<u64> {
         match self {
             Statistic::Mean | Statistic::Deviation => None,

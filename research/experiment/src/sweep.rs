@@ -11,7 +11,7 @@ use crate::overrides;
 use crate::place::Changed;
 use crate::schema::Experiment;
 
-/// Maximum number of points; more are a mistake more often than a plan.
+/// Maximum number of points of a sweep; a file with more is more often a mistake than intended.
 const POINTS_MAX: usize = 1_000;
 
 /// `[[sweep]]`: one axis. Several axes are crossed: every setting of one with every setting of the
@@ -98,8 +98,8 @@ impl Experiment {
     /// the experiment itself without axes.
     ///
     /// # Errors
-    /// [`Error::Invalid`] at the place of a value that can't be set, or if there are too many; none
-    /// after [`Experiment::validate`].
+    /// [`Error::Invalid`] at the place of a value that can't be set, or for more than 1,000 points; none after
+    /// [`Experiment::validate`].
     pub fn points(&self) -> Result<Vec<Point>, Error> {
         let count = crossed(&self.sweeps);
         if count > POINTS_MAX {
@@ -109,7 +109,7 @@ impl Experiment {
         (0..count).map(|number| self.point(number)).collect()
     }
 
-    /// Returns the point of this number, below the product of the axes' settings.
+    /// Returns the point `number`, which must be below the product of the axes' numbers of settings.
     pub(crate) fn point(&self, number: usize) -> Result<Point, Error> {
         let mut experiment = Experiment {
             sweeps: Vec::new(),
@@ -136,7 +136,7 @@ impl Experiment {
         })
     }
 
-    /// Returns `experiment` with `key` set to the value at `place`.
+    /// Returns `experiment` with `key` set to `value`, which the file has at the path `place`.
     fn with(
         &self,
         experiment: &Experiment,

@@ -46,7 +46,7 @@ impl Evaluation {
 pub struct Unjudged {
     /// Description of the expectation.
     pub name: String,
-    /// Reason why it was not judged.
+    /// Reason why the expectation was not judged.
     pub why: String,
 }
 
@@ -61,7 +61,7 @@ pub struct Verdict {
     pub at: Vec<(String, String)>,
     /// Number of the paper, where it states one.
     pub paper: Option<f64>,
-    /// Mean over the repetitions; of a trend, at its last step. `None` where it can't be computed.
+    /// Mean over the repetitions; for a trend, the mean at its last point. `None` where it can't be computed.
     pub ours: Option<f64>,
     /// Standard error: sample standard deviation / √n; `None` with a single repetition.
     pub spread: Option<f64>,
@@ -94,7 +94,7 @@ pub struct Verdict {
     /// Minimum and maximum of the repetitions.
     #[serde(skip)]
     pub extremes: Option<[f64; 2]>,
-    /// Points and cases whose runs the verdict depends on.
+    /// Points (by number) and cases (by name) whose runs the verdict depends on.
     #[serde(skip)]
     pub places: Vec<(u32, String)>,
 }
@@ -106,9 +106,9 @@ pub struct Step {
     pub label: String,
     /// Mean over the repetitions.
     pub ours: f64,
-    /// Standard error of the mean.
+    /// Standard error of the mean; `None` with a single repetition.
     pub spread: Option<f64>,
-    /// 95 % confidence interval of the mean.
+    /// 95 % confidence interval of the mean; `None` with a single repetition.
     pub interval: Option<[f64; 2]>,
     /// Number of repetitions.
     pub n: usize,
@@ -226,7 +226,7 @@ fn not_judged(expect: &Expectation, arm: Arm, single: bool) -> Option<String> {
     trend.then(|| "needs two repetitions or more for its confidence intervals".into())
 }
 
-/// Groups the points that differ only along the axis, in its order.
+/// Groups the points that differ only in their label on the axis `along`; each group is in the axis's order.
 fn lines<'a>(points: &[&'a Point], along: &str) -> Vec<Vec<&'a Point>> {
     let mut lines: Vec<Vec<&Point>> = Vec::new();
     for &point in points {
@@ -258,7 +258,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns the points and cases that the measure needs.
+    /// Returns the points (by number) and cases (by name) that the measure needs.
     fn places(&self, points: &[&Point]) -> Vec<(u32, String)> {
         let cases = self.expect.measure.cases();
         let at = |point: &&Point| {
@@ -269,7 +269,7 @@ impl Judge<'_> {
         points.iter().flat_map(at).collect()
     }
 
-    /// Returns the repetitions to judge by: the file's, and those beyond that all places have.
+    /// Returns the numbers of the repetitions to judge by: the file's, and further ones that all `places` have.
     fn runs(&self, places: &[(u32, String)]) -> BTreeSet<u32> {
         let beyond = |(point, case): &(u32, String)| -> BTreeSet<u32> {
             let mut here = self.values.runs_of(*point, case);
@@ -281,7 +281,7 @@ impl Judge<'_> {
         self.runs | &common.unwrap_or_default()
     }
 
-    /// Returns a value per run of a measure that is no ratio.
+    /// Returns a function that gives the values at `point` of a measure that is no ratio, one per run.
     fn side(
         &self,
         point: &Point,
@@ -424,7 +424,7 @@ fn zero(point: &Point, runs: &BTreeSet<u32>) -> impl Fn(&Measure) -> MeasureErro
     move |to| zero_below(to, which.clone())
 }
 
-/// Returns the verdict on a measure that the runs don't contain; a missing run is an error instead.
+/// Returns the verdict `open` with the reason why the measure can't be computed. A missing run is an error instead.
 fn unknown(error: MeasureError, open: Verdict) -> Result<Verdict, MeasureError> {
     if error.is_of_runs() {
         return Err(error);

@@ -31,10 +31,11 @@ use uc_port::{AttachVia, Direction, Order, PortLinks, Programs, attach_program};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Number of turns of each way, twice that of the ways, and their length.
+/// Number of turns of each way, twice the number of ways. The next constant is the length of a turn.
 const ROUNDS: usize = 2 * NAMES.len();
 const TURN: Duration = Duration::from_millis(100);
-/// Capacity of the flow table: all connections of the last part, none of which is stale before it ends.
+/// Capacity of the flow table, in flows: room for all connections of the last measurement, none of which is stale
+/// before it ends.
 const FLOWS_MAX: u32 = 1 << 18;
 
 /// The setups that are compared, in the order of their guests' numbers. "no law": the programs parse
@@ -144,8 +145,8 @@ impl Bench {
         (0..PACED).chain(started).collect()
     }
 
-    /// Returns the ways in the order of a round. In all rounds each way has each place and follows each
-    /// other way equally often (a Williams square), as what it follows changes what it costs.
+    /// Returns the ways in the order of a round. In all rounds each way has each place and follows each other way
+    /// equally often (a Williams square), as a way's cost depends on the way before it.
     fn order(&self, round: usize) -> Vec<usize> {
         let ways = self.ways();
         let count = ways.len();
@@ -162,7 +163,7 @@ impl Bench {
         order
     }
 
-    /// Returns where the guest of a way connects to.
+    /// Returns the address that the guest of a way connects to.
     fn target(&self, way: usize) -> SocketAddr {
         let found = self.beside.iter().find(|(own, _)| *own == way);
         found.map_or(self.direct, |(_, process)| process.address)
@@ -230,7 +231,7 @@ impl Bench {
         Ok(report.finish()?)
     }
 
-    /// Returns the processor time of this process, which sends and receives, and of those beside it.
+    /// Returns the processor time of this process, which sends and receives, and of the processes beside it.
     fn spent(&self) -> Done<Duration> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         let time = |value: TimeVal| Duration::from_micros(value.num_microseconds() as u64);
@@ -242,7 +243,7 @@ impl Bench {
     }
 }
 
-/// Lets streams send for a turn, all at once. Returns the number of bytes.
+/// Lets streams send for a turn, all at once. Returns the number of bytes sent.
 fn send(streams: &mut [Stream]) -> Done<u64> {
     std::thread::scope(|scope| {
         let send = |stream| scope.spawn(move || Stream::send(stream, TURN));
@@ -255,7 +256,7 @@ fn send(streams: &mut [Stream]) -> Done<u64> {
     })
 }
 
-/// Accepts connections and echoes one byte on each, until told to end and asked once more.
+/// Accepts connections and echoes one byte on each. Ends after the first connection that comes when `ended` is set.
 fn answer(listener: &TcpListener, ended: &AtomicBool) {
     while let Ok((mut stream, _)) = listener.accept() {
         let mut byte = [0];
@@ -268,7 +269,7 @@ fn answer(listener: &TcpListener, ended: &AtomicBool) {
     }
 }
 
-/// Opens connections for a turn. Returns how many a second.
+/// Opens connections for a turn, one after the other. Returns the number per second.
 fn connect(to: SocketAddr) -> std::io::Result<f64> {
     let began = Instant::now();
     let mut count = 0.0;

@@ -5,15 +5,15 @@ use std::ops::Range;
 use uc_experiment::ACK_GAP_BIN;
 use uc_net::Nanos;
 
-/// The times at which ACKs of one flow were delivered, as far as their gaps need them.
+/// The gaps between the ACKs of one flow, by the times at which they were delivered.
 #[derive(Debug, Default)]
 pub struct AckGaps {
     last: Option<Nanos>,
-    /// Gaps of a bin's width and more: when each ended, and its length.
+    /// Gaps of at least 100 ms: the time at which each ended, and its length.
     long: Vec<(Nanos, Nanos)>,
     /// Time of the first ACK.
     first: Nanos,
-    /// Number of shorter gaps that ended in each interval of a bin's width, counted from `first`.
+    /// Number of shorter gaps that ended in each interval of 100 ms, counted from `first`.
     short: Vec<u32>,
 }
 
@@ -36,9 +36,9 @@ impl AckGaps {
         self.short[place] += 1;
     }
 
-    /// Returns the number of gaps in [100·i, 100·(i + 1)) ms that ended within `measured_ns`, for
-    /// each i up to the longest. For the shortest ones the ends of that part are rounded down to a
-    /// bin's width.
+    /// Returns the number of gaps in [100·i, 100·(i + 1)) ms that ended within `measured_ns`, for each i up to the
+    /// longest. For gaps below 100 ms, both ends of `measured_ns` are rounded down to a multiple of 100 ms after the
+    /// first ACK.
     pub fn bins(&self, measured_ns: &Range<u64>) -> Vec<u32> {
         let place = |at_ns: u64| (at_ns.saturating_sub(self.first.0) / ACK_GAP_BIN.0) as usize;
         let measured = place(measured_ns.start)..place(measured_ns.end);

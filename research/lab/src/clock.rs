@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use uc_net::Nanos;
 
-/// Interval at which a thread that waits checks whether it is still wanted.
+/// Interval at which a waiting thread checks its stop flag.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// Waits until `at`; returns false if `stop` is set before, at most 20 ms after it was.

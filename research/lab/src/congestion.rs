@@ -1,9 +1,9 @@
 //! Congestion controls that an experiment names and this kernel may lack.
 //!
-//! `dctcp` is the kernel's own where it has one, else the one of [`uc_guest`], registered for this
-//! run alone under a private name. `ctrltcp` and `ctrlcubic` are Reno and CUBIC in this run
-//! alone, too: all coupled flows share a window, whatever their receiver, and each namespace is a guest. Guests with a `coupling` use them in place of their `reno` and
-//! `cubic`, with their weights and priorities.
+//! `dctcp` is the kernel's own where it has one, else the one of [`uc_guest`], registered for this run alone under a
+//! private name. `ctrltcp` and `ctrlcubic` are Reno and CUBIC that share windows, registered for this run alone, too:
+//! all coupled flows share one window, whatever their receiver, and each namespace is a guest. Guests with a `coupling`
+//! use them in place of their `reno` and `cubic`, with their weights and priorities.
 
 use std::ffi::OsString;
 use std::io;
@@ -40,8 +40,7 @@ impl CongestionControls {
         Self::for_names(&named, &plan.coupling)
     }
 
-    /// Loads the controls that are named and the kernel lacks; coupled flows follow the rules in
-    /// `coupling`.
+    /// Loads the controls in `named` that the kernel lacks; coupled flows follow the rules in `coupling`.
     ///
     /// # Errors
     /// As [`CongestionControls::prepare`].
@@ -57,7 +56,8 @@ impl CongestionControls {
         Ok(controls)
     }
 
-    /// Returns the name by which a socket selects a congestion control of the experiment.
+    /// Returns the name by which a socket selects the experiment's congestion control `name`: a private name if this
+    /// run loaded it, else `name`.
     pub fn kernel_name<'a>(&'a self, name: &'a str) -> &'a str {
         let dctcp = self.dctcp.as_ref();
         let ctrltcp = self.ctrltcp.as_ref();
@@ -107,8 +107,7 @@ impl CongestionControls {
         Ok(())
     }
 
-    /// Returns the state of a DCTCP that this run loaded for a connection; `None` for any other
-    /// control.
+    /// Returns the DCTCP state of a connection; `None` if it has another control, or if this run loaded no DCTCP.
     pub fn dctcp_state(&self, socket: BorrowedFd<'_>) -> io::Result<Option<DctcpState>> {
         let Some(dctcp) = &self.dctcp else {
             return Ok(None);
@@ -130,8 +129,8 @@ fn policy(rules: &CouplingRules) -> CouplingPolicy {
     }
 }
 
-/// Returns whether the kernel has a congestion control. Tries it on a socket, as the traffic will:
-/// that loads a module if there is one.
+/// Returns whether the kernel has a congestion control. Selects it on a socket, as the traffic will, which loads its
+/// module if there is one.
 fn kernel_has(name: &str) -> Result<bool, LabError> {
     let failed = |errno: nix::Error| LabError::Socket {
         node: "the lab".into(),

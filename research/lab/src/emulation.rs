@@ -13,7 +13,7 @@ pub struct Emulation {
     pub topology: Topology,
     /// Host in the network of each host of the plan: first those with guests, then the receivers'.
     pub hosts: Vec<HostId>,
-    /// Links with the experiment's queue; the first one's queue is read.
+    /// Links with the experiment's queue; only the queue of the first is sampled.
     pub bottlenecks: Vec<LinkId>,
 }
 

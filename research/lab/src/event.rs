@@ -7,7 +7,7 @@ use crate::error::LabError;
 pub enum Event {
     /// A sender is connected.
     Connected {
-        /// Number of retransmissions of its SYN.
+        /// Number of retransmissions of the sender's SYN.
         retransmits: u32,
     },
     /// A flow failed during the run.

@@ -90,7 +90,7 @@ impl Asking {
         &self.flows
     }
 
-    /// Counts a connected flow; the first requests are sent when all are.
+    /// Counts a connected flow; the first requests are sent when all flows of the group are connected.
     pub fn connected(&mut self, streams: &mut [Option<TcpStream>]) -> io::Result<()> {
         self.connected += 1;
         if self.connected == self.flows.len() {
@@ -99,7 +99,8 @@ impl Asking {
         Ok(())
     }
 
-    /// Counts the bytes delivered to one of its flows, from `before` to `after` in all.
+    /// Notes that the payload delivered by a flow of the group has grown from `before` to `after` bytes. The last flow
+    /// to complete its block ends the round, and the next requests are sent.
     pub fn read(
         &mut self,
         (before, after): (u64, u64),

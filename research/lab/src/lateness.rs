@@ -1,6 +1,6 @@
-//! The emulator's lateness: the time from when a frame was due at its destination to when it was
-//! written there. Reports state it (`uc-report`), and `uc-bench run` repeats a run in
-//! which it exceeds 50 ms.
+//! The emulator's lateness: the time from when a frame was due at its destination to when it was written there. Reports
+//! state it (`uc-report`), and `uc-bench run` repeats a run that was too late to count
+//! ([`uc_experiment::Experiment::why_late`]).
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ pub trait Load {
     /// The guest whose flow could not be started.
     fn begin(&mut self, started: Nanos) -> Result<(), LabError>;
 
-    /// Checks that every flow goes on.
+    /// Checks that no flow has failed.
     ///
     /// # Errors
     /// The first failure of a flow.
@@ -53,7 +53,7 @@ pub trait Load {
 /// A running flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Index of its guest in the plan.
+    /// Index of the flow's guest in the plan.
     pub guest: usize,
     /// Name of the flow's group.
     pub group: String,

@@ -8,7 +8,7 @@ pub(crate) const CTRLTCP: &str = "ctrltcp";
 /// Name of the coupled CUBIC in an experiment; no kernel has it.
 pub(crate) const CTRLCUBIC: &str = "ctrlcubic";
 
-/// Congestion controls of a guest with `coupling`, by their names in the file.
+/// Names that the experiment file may give for the congestion control of a guest with `coupling`.
 pub(crate) const COUPLED_CONTROLS: [&str; 4] = ["reno", "cubic", CTRLTCP, CTRLCUBIC];
 
 /// TCP port of the server, iperf's.

@@ -114,9 +114,9 @@ impl Namespace {
     /// Writes sysctls inside the namespace, in order, and reads each one back.
     ///
     /// # Errors
-    /// A stack with SACK and without RACK before anything is written if the kernel has no such thing,
-    /// [`LabError::Sysctl`] when a key is missing or refuses the value, and
-    /// a key that holds something else afterwards.
+    /// [`LabError::Refused`] before anything is written if the settings ask for SACK without RACK and the kernel has
+    /// only both, and if a key holds something else after it was written; [`LabError::Sysctl`] when a key is missing or
+    /// refuses the value.
     pub fn set_sysctls(&self, settings: &[(&str, String)]) -> Result<(), LabError> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         if asks_for_less_than_rack(settings, &release) {

@@ -9,9 +9,9 @@ use crate::clock;
 
 /// Time awake after which the thread rests.
 const AWAKE_MAX: Nanos = Nanos(640_000);
-/// Minimum length of a rest. A wait at least as long counts as one.
+/// Minimum length of a rest. A wait for an event that is at least as long counts as a rest.
 const REST: Nanos = Nanos(40_000);
-/// Part of the time awake for which the thread rests: 1/16, so it rests for 1/17 of all time.
+/// Divisor: a rest takes 1/16 of the time awake before it, so the thread rests for 1/17 of all time.
 const REST_PART: u64 = 16;
 
 /// Moves the calling thread to the lowest real-time priority: it runs as soon as a frame is due,
@@ -22,9 +22,9 @@ pub fn be_realtime() -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }
 
-/// The rests of a real-time thread. Linux guarantees threads without that priority 5 % of a core: up to 6.11 it
-/// stops a real-time thread that takes more (`sched(7)`), from 6.12 on it does so when they starve. Either takes
-/// 50 ms at once; short rests prevent it.
+/// The rests of a real-time thread. Linux guarantees threads without real-time priority 5 % of a core: up to 6.11 it
+/// stops a real-time thread that takes more (`sched(7)`), from 6.12 on only when other threads starve. Such a stop
+/// takes 50 ms; short rests prevent it.
 pub(crate) struct Rest {
     ended: Nanos,
 }
@@ -46,13 +46,13 @@ impl Rest {
         self.ended
     }
 
-    /// Returns how long the thread must rest at `now`, if it must.
+    /// Returns how long the thread must rest at `now`; `None` if it need not.
     fn due(&self, now: Nanos) -> Option<Nanos> {
         let awake = now.since(self.ended);
         (awake > AWAKE_MAX).then(|| REST.max(Nanos(awake.0 / REST_PART)))
     }
 
-    /// Notes that the thread slept until an event: that is a rest if it took as long.
+    /// Notes that the thread waited for an event: that is a rest if it took at least `REST`.
     pub fn slept(&mut self, from: Nanos, to: Nanos) {
         if to.since(from) >= REST {
             self.ended = to;

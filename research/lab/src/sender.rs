@@ -36,20 +36,21 @@ pub(crate) fn connect(socket: &TcpStream, server: SocketAddr, guest: &str) -> Re
 /// The input of one sender's thread.
 #[derive(Debug)]
 pub struct Bulk {
-    /// Delay before it connects.
+    /// Delay before the sender connects.
     pub wait: Duration,
-    /// Time at which it ends, from the same start; `None`: with the run.
+    /// Time after which the sender closes its side, from the same start as `wait`; `None`: it sends to the end of the
+    /// run.
     pub last: Option<Duration>,
     /// Socket of the sender, bound.
     pub socket: TcpStream,
-    /// Bytes that it sends for each request of the server, which is one byte; `None`: as much as
-    /// TCP takes.
+    /// Number of bytes that the sender sends for each request of the server, which is one byte; `None`: as much as TCP
+    /// takes.
     pub block_bytes: Option<u32>,
     /// Address of the server.
     pub server: SocketAddr,
-    /// Label of its guest, for messages.
+    /// Label of the sender's guest, for messages.
     pub guest: String,
-    /// Payload that it sends.
+    /// Payload to send.
     pub pattern: Arc<Pattern>,
     /// Whether the run is over; later errors of its socket are no failures.
     pub stop: Arc<AtomicBool>,
@@ -122,7 +123,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// Waits for the server's requests, and returns how many bytes answer them.
+    /// Waits for requests of the server, and returns the number of bytes that answer those received.
     fn wait_asked(&mut self) -> Result<u64, LabError> {
         let mut questions = [0; 16];
         loop {

@@ -46,7 +46,7 @@ impl Stalled {
         self.stop = self.turns.next().map(|(from, to)| (at(from), at(to)));
     }
 
-    /// Returns whether the receiver is stalled at this time, and counts stalls that have passed.
+    /// Returns whether the receiver is stalled at `now`, and counts the stalls that have ended by then.
     pub fn stands(&mut self, now: Nanos) -> bool {
         while let Some((_, to)) = self.stop
             && to <= now
@@ -57,7 +57,7 @@ impl Stalled {
         self.stop.is_some_and(|(from, _)| from <= now)
     }
 
-    /// Returns the time of the next check: the end of the stall, if a frame waits for it.
+    /// Returns the time of the next check: the end of the stall, if a frame waits for it; `None` if no frame waits.
     pub fn next(&self) -> Option<Nanos> {
         let waits = !self.arrived.is_empty() || !self.sent.is_empty();
         self.stop.filter(|_| waits).map(|(_, to)| to)

@@ -20,7 +20,7 @@ struct State {
     transfers: Vec<Transfer>,
     /// Payload of all transfers so far, in bytes.
     begun_bytes: u64,
-    /// Transfers in flight: the number of each, and the bytes delivered once it has arrived.
+    /// Transfers in flight: the number of each, and the flow's total of delivered bytes at which it has arrived.
     waiting: VecDeque<(usize, u64)>,
 }
 

@@ -3,7 +3,8 @@
 use uc_experiment::Hypervisor;
 use uc_net::random::Stream;
 
-/// The stalls of one guest, in order of time, without end where its core is shared.
+/// An iterator over the stalls of one guest: start and end of each, in nanoseconds, in order of time. It never ends
+/// where the guest's core is shared.
 ///
 /// Each guest of a core computes the same slices independently: their lengths come from the same
 /// random numbers.
@@ -18,13 +19,13 @@ pub struct Turns {
     turn: u64,
     turn_end_ns: u64,
     migration: Option<(u64, u64)>,
-    /// Next stall by slices, if it was computed already and comes after the one returned.
+    /// Next stall by slices, if it is computed already: it comes after the stall that was returned last.
     next: Option<(u64, u64)>,
 }
 
 impl Turns {
-    /// Creates the stalls of guest number `number` in its group. Since slices are independent of
-    /// flows, the phase at the start of the run is drawn from the seed.
+    /// Creates the stalls of guest number `number` in its group. The run begins at a random time within the slices of
+    /// the core, drawn from the seed, since slices are independent of flows.
     pub fn new(hypervisor: &Hypervisor, group: &str, number: u32, seed: u64) -> Self {
         let together = hypervisor.guests.max(1);
         let (core, position) = (number / together, number % together);
@@ -45,7 +46,7 @@ impl Turns {
         }
     }
 
-    /// Returns the next stall by slices alone, from its start to its end.
+    /// Returns start and end of the next stall by slices alone; `None` if the guest's core is not shared.
     fn stop_by_turns(&mut self) -> Option<(u64, u64)> {
         if self.vms == 1 {
             return None;

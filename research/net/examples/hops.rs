@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p uc-net --example hops [seconds of virtual time [Gb/s]]`
 //!
-//! 20 s at 10 Gb/s if not given. At another rate all times are divided, those of the links and of the
-//! run, so that the packets are the same: the processor's time must be, too.
+//! Defaults: 20 s at 10 Gb/s. At another rate, the links' delays and the length of the run change in inverse
+//! proportion. So the packets are the same, and so should be the processor's time.
 //!
 //! Every flow keeps a fixed window in flight; each packet that arrives is answered by an
 //! acknowledgment, and each acknowledgment releases the next packet. The trunk marks by threshold.

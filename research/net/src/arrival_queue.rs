@@ -13,19 +13,19 @@ use uc_words::{BitsPerSec, Nanos};
 
 use crate::packet_store::{Label, NONE, PacketStore, Rank};
 
-/// Width of a slot in ns as a power of two, where no link is faster than [`WIDE_RATE`].
+/// Base-2 logarithm of a slot's width in ns, if no link is faster than [`WIDE_RATE`]; faster links have narrower slots.
 const WIDE_BITS: u32 = 8;
 const WIDE_RATE: BitsPerSec = BitsPerSec(10_000_000_000);
-/// Number of slots of a wheel as a power of two.
+/// Base-2 logarithm of the number of slots of a wheel.
 const WHEEL_BITS: u32 = 11;
 const SLOTS: usize = 1 << WHEEL_BITS;
-/// Number of slots in a window as a power of two: half of the first wheel.
+/// Base-2 logarithm of the number of slots in a window: half of the first wheel.
 const WINDOW_BITS: u32 = WHEEL_BITS - 1;
 
 /// A ring of lists, with a bit for each list that is not empty.
 #[derive(Clone, Debug)]
 struct Wheel {
-    /// First packet of each list.
+    /// Number of the first packet in each list; [`NONE`] for an empty list.
     lists: Box<[u32; SLOTS]>,
     used: [u64; SLOTS / 64],
 }
@@ -38,7 +38,7 @@ impl Wheel {
         }
     }
 
-    /// Adds a packet to a list.
+    /// Adds a packet to the front of the list `slot`.
     #[inline(always)]
     fn add<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, slot: usize) {
         let first = std::mem::replace(&mut self.lists[slot], packet);
@@ -46,14 +46,14 @@ impl Wheel {
         self.used[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Empties a list, and returns its first packet.
+    /// Empties the list `slot`, and returns its first packet, to which the others are linked.
     #[inline(always)]
     fn take(&mut self, slot: usize) -> u32 {
         self.used[slot / 64] &= !(1 << (slot % 64));
         std::mem::replace(&mut self.lists[slot], NONE)
     }
 
-    /// Returns the first list that is not empty, from `slot` on.
+    /// Returns the index of the first list that is not empty, from `slot` to the wheel's end; `None` without one.
     #[inline]
     fn next_used(&self, slot: usize) -> Option<usize> {
         self.next_in_word(slot).or_else(|| {
@@ -64,7 +64,7 @@ impl Wheel {
         })
     }
 
-    /// Returns the first list that is not empty, from `slot` on, if its bit is in the same word.
+    /// Returns the index of the first list that is not empty, from `slot` on, if its bit is in the same word of `used`.
     #[inline(always)]
     fn next_in_word(&self, slot: usize) -> Option<usize> {
         let word = slot / 64;
@@ -73,24 +73,24 @@ impl Wheel {
     }
 }
 
-/// A packet that arrives soon: what orders packets, and its number.
+/// A packet in the heap: time of arrival and rank, which order packets, and the packet's number.
 type Soon = Reverse<(Nanos, Rank, u32)>;
 
 /// The packets in the network by time of arrival. Their labels, which link them, are in the
 /// [`PacketStore`].
 #[derive(Clone, Debug)]
 pub(crate) struct ArrivalQueue {
-    /// Width of a slot in ns as a power of two.
+    /// Base-2 logarithm of a slot's width in ns.
     slot_bits: u32,
-    /// The packets of all slots up to `heap_slot`; empty only if there are none in the network.
+    /// The packets of all slots up to `heap_slot`; empty only if the network has no packet.
     heap: BinaryHeap<Soon>,
-    /// The number of a slot: time over its width.
+    /// The number of the last slot whose packets are in the heap: time divided by the slot's width.
     heap_slot: u64,
-    /// The number of the window after the one that has begun: time over the window's width.
+    /// The number of the window after the one that has begun: time divided by the window's width.
     horizon: u64,
-    /// The window that has begun and the next one.
+    /// Slots of the window that has begun and of the next one.
     near: Wheel,
-    /// The windows after `horizon` in the same turn of this wheel, and later ones.
+    /// A slot for each window after `horizon` in the same turn of this wheel. `beyond` has the packets of later turns.
     far: Wheel,
     beyond: Vec<u32>,
 }
@@ -130,8 +130,8 @@ impl ArrivalQueue {
         self.first_at().filter(|at| *at <= limit)
     }
 
-    /// Adds a packet that was [addressed](Label::address) to `at` and `rank`, which must not arrive
-    /// before the one removed last.
+    /// Adds a packet that was [addressed](Label::address) to `at` and `rank`. The packet must not arrive before the
+    /// packet that was removed last.
     #[inline(always)]
     pub(crate) fn add<P: Clone>(
         &mut self,
@@ -151,7 +151,7 @@ impl ArrivalQueue {
         }
     }
 
-    /// Puts a packet into the list to which it belongs now.
+    /// Puts a packet into the list of its slot, or of its window if that is far.
     #[inline(always)]
     fn file<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, at: Nanos) {
         if self.window(at) <= self.horizon {
@@ -162,7 +162,7 @@ impl ArrivalQueue {
         }
     }
 
-    /// Keeps a packet until its window is near.
+    /// Stores a packet by its window, until the window is near.
     #[cold]
     fn put_off<P: Clone>(&mut self, packets: &mut PacketStore<P>, packet: u32, window: u64) {
         if window >> WHEEL_BITS == self.horizon >> WHEEL_BITS {
@@ -208,7 +208,8 @@ impl ArrivalQueue {
         }
     }
 
-    /// Finds the first slot from `next` on that has packets, and begins its window if that is far.
+    /// Returns the first slot from `next` on that has packets, and begins its window if needed; `None`: no slot has
+    /// any.
     #[cold]
     fn find<P: Clone>(&mut self, packets: &mut PacketStore<P>, next: usize) -> Option<usize> {
         let near = |wheel: &Wheel| wheel.next_used(next).or_else(|| wheel.next_used(0));
@@ -225,7 +226,7 @@ impl ArrivalQueue {
         Some(self.slot(first) as usize % SLOTS)
     }
 
-    /// Returns the first time of arrival after the first wheel's windows.
+    /// Returns the first time of arrival after the windows of `near`; `None` without a packet there.
     #[cold]
     fn first_beyond<P: Clone>(&self, packets: &PacketStore<P>) -> Option<Nanos> {
         let next = (self.horizon as usize % SLOTS) + 1;
@@ -237,8 +238,8 @@ impl ArrivalQueue {
         }
     }
 
-    /// Begins a window, unless it or a later one has begun: distributes the packets that are near now over
-    /// the slots.
+    /// Begins a window, unless that window or a later one has begun: distributes the packets that are near now over the
+    /// slots.
     #[cold]
     fn begin<P: Clone>(&mut self, packets: &mut PacketStore<P>, window: u64) {
         let (before, horizon) = (self.horizon, window + 1);
@@ -286,7 +287,7 @@ impl ArrivalQueue {
     }
 }
 
-/// Iterates over a list.
+/// Iterates over the packets of one list of the wheel.
 fn list<P: Clone>(packets: &PacketStore<P>, first: u32) -> impl Iterator<Item = u32> {
     let known = |number: u32| (number != NONE).then_some(number);
     std::iter::successors(known(first), move |&number| {

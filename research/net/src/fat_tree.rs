@@ -5,17 +5,16 @@ use crate::link_model::LinkSpec;
 use crate::shapes::{add_hosts, add_switches, attach};
 use crate::topology::{HostId, LinkId, SwitchId, Topology};
 
-/// A fat-tree of switches with k ports each: k pods of k/2 edge and k/2 aggregation switches, (k/2)²
-/// core switches above them, k/2 hosts at each edge switch. Between two hosts of different pods there
-/// are (k/2)² equally short paths of six links, and every half of the hosts can send to the other half
-/// at full rate, if the paths are chosen well.
+/// A fat-tree of switches with k ports each: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core switches
+/// above them, k/2 hosts at each edge switch. Between two hosts of different pods there are (k/2)² equally short paths
+/// of six links. Any half of the hosts can send to the other half at full rate, if the paths are chosen well.
 #[derive(Clone, Debug)]
 pub struct FatTree {
     /// The network; hosts are numbered edge switch by edge switch, pod by pod.
     pub topology: Topology,
     /// The hosts, in the order of their numbers.
     pub hosts: Vec<HostId>,
-    /// The links from switches: to the hosts, in their order, then those between switches.
+    /// The links out of switches: first those to the hosts, in the hosts' order, then those to other switches.
     pub from_switches: Vec<LinkId>,
 }
 
@@ -26,8 +25,8 @@ impl FatTree {
         half.saturating_mul(half).saturating_mul(ports)
     }
 
-    /// Builds the fat-tree of switches with `ports` ports. `access` describes the links from the
-    /// hosts, `down` those to them, `fabric` those between switches.
+    /// Builds the fat-tree of switches with `ports` ports. `access` describes the links from the hosts, `down` the
+    /// links to the hosts, `fabric` the links between switches.
     ///
     /// # Errors
     /// [`NetError::OddPorts`] unless `ports` is even and positive.

@@ -13,7 +13,7 @@ pub enum Fault {
     Duplicate,
     /// The packet arrives `hold` later than without the rule; packets behind it don't wait.
     Reorder {
-        /// Additional delay.
+        /// Delay of the packet, added to the link's propagation delay.
         hold: Nanos,
     },
 }
@@ -26,7 +26,7 @@ pub struct FaultRule {
     pub chance_ppm: u32,
     /// Flow whose packets can match; `None` for every flow.
     pub flow: Option<u32>,
-    /// Fault of a matched packet.
+    /// Fault that the rule causes to packets that it matches.
     pub fault: Fault,
 }
 

@@ -14,7 +14,7 @@ use crate::packet::Packet;
 use crate::queue::{DropReason, Verdict};
 use crate::stats::LinkReport;
 
-/// One direction of a link, by itself: a [`LinkModel`] with the packets that are on it.
+/// One direction of a link outside a network: a [`LinkModel`] with the packets that are on the link.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     model: LinkModel,
@@ -34,8 +34,8 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// Offers a packet at `now`, which must not lie before an earlier call's. Calls `saw` with the
-    /// verdict and the packet, and again for the copy if a rule duplicates the packet.
+    /// Offers a packet at `now`, which must not lie before an earlier call's `now`. Calls `saw` with the verdict and
+    /// the packet, and once more for the copy if a rule duplicates the packet.
     pub fn offer(&mut self, now: Nanos, packet: P, saw: &mut impl FnMut(Verdict, &P)) {
         let hold = match self.model.strike(&packet) {
             None => Nanos::ZERO,
@@ -67,7 +67,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Returns the next packet that has arrived at the far end by `now`, with its time of arrival.
+    /// Removes and returns the next packet that has arrived at the far end by `now`, with its time of arrival; `None`
+    /// if no packet has.
     pub fn receive(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         self.flight.pop_front_if(|&mut (at, _)| at <= now)
     }
@@ -77,7 +78,7 @@ impl<P: Packet> Link<P> {
         self.flight.front().map(|&(at, _)| at)
     }
 
-    /// Returns the link's totals and queue at `now`, which must not lie before an earlier call's.
+    /// Returns the link's totals and queue at `now`, which must not lie before an earlier call's `now`.
     pub fn report(&mut self, now: Nanos) -> LinkReport {
         let mut report = self.model.report(now);
         report.stats.delivered_packets -= self.flight.len() as u64;

@@ -1,7 +1,7 @@
 //! One direction of a link without its packets: when each arrives at the far end.
 //!
-//! Packets leave in the order in which they come, and nothing that comes later delays a packet. So
-//! the time of its arrival is known when it comes, and a link needs no event of its own.
+//! Packets leave in the order in which they come, and a later packet never delays an earlier one. So a packet's time of
+//! arrival at the far end is known when the packet comes to the link, and a link needs no event of its own.
 
 use uc_words::{BitsPerSec, Nanos};
 
@@ -16,14 +16,14 @@ use crate::stats::{LinkReport, LinkStats};
 /// A link as an experiment describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
-    /// The transmitter's rate.
+    /// Rate of the link's transmitter.
     pub rate: BitsPerSec,
-    /// Propagation delay, one way.
+    /// Propagation delay of the link, one way.
     pub delay: Nanos,
-    /// CPU time that the sending or receiving host spends on each packet. A packet's transmission
-    /// starts no earlier than this plus serialization after that of the packet before.
+    /// CPU time that the sending or receiving host spends on each packet. The transmission of a packet takes its
+    /// serialization time plus this time.
     pub processing: Nanos,
-    /// The queue before the transmitter.
+    /// Queue of packets that wait for the transmitter.
     pub queue: QueueSpec,
     /// Fault rules, in order; empty for a link without faults.
     pub faults: Vec<FaultRule>,
@@ -42,29 +42,28 @@ impl LinkSpec {
     }
 }
 
-/// The queue, the transmitter and the totals of one direction of a link. What a packet that need not
-/// wait touches is in the first two lines of the cache.
+/// The queue, the transmitter and the totals of one direction of a link. A packet that need not wait uses only the
+/// first two cache lines.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct LinkModel {
-    /// When the transmitter has sent all that came so far. Packets wait only while this lies in the
+    /// Time at which the transmitter has sent all packets accepted so far. Packets wait only while this lies in the
     /// future.
     free_at: Nanos,
-    /// Packets that were not dropped. Apart from their bytes, because the compiler adds to two numbers
-    /// side by side in a vector register, which takes more instructions.
+    /// Number of packets that were not dropped. Not beside `accepted_bytes`: the compiler would add to both numbers in
+    /// one vector register, which takes more instructions.
     accepted_packets: u64,
     serializer: Serializer,
     /// Bytes of the packets that were not dropped.
     accepted_bytes: u64,
     delay: Nanos,
-    /// Fault rules; boxed, since few links have any and the hot fields stay together.
+    /// Fault rules; `None`: the link has none. Boxed, since few links have any and the hot fields stay together.
     faults: Option<Box<Faults>>,
     queue: Queue,
     rare: Box<Rare>,
 }
 
-/// Totals of what happens to few packets; apart, so that the links that all packets use at once fit
-/// into the cache.
+/// Totals of rare events. Stored apart, so that the links that all packets use at once fit into the cache.
 #[derive(Clone, Debug, Default)]
 struct Rare {
     duplicated_packets: u64,
@@ -109,8 +108,8 @@ impl LinkModel {
         self.faults.is_some()
     }
 
-    /// Returns the fault that a rule chooses for an arriving packet, and counts it. Unless it is a
-    /// loss, the caller judges the packet next, twice for a duplicate.
+    /// Returns the fault that a rule chooses for an arriving packet, and counts it; `None`: no rule matches. Unless the
+    /// fault is a loss, the caller must pass the packet to [`LinkModel::judge`] next, twice for a duplicate.
     pub(crate) fn strike(&mut self, packet: &impl Packet) -> Option<Fault> {
         let faults = self.faults.as_mut()?;
         let fault = faults.strike(packet.flow())?;
@@ -125,8 +124,8 @@ impl LinkModel {
         Some(fault)
     }
 
-    /// Returns the queue's verdict on a packet of `size_bytes` at `now`, which must not lie before an earlier
-    /// call's. A packet that is not dropped must be passed to [`LinkModel::accept`] next.
+    /// Returns the queue's verdict on a packet of `size_bytes` at `now`, which must not lie before an earlier call's
+    /// `now`. A packet that is not dropped must be passed to [`LinkModel::accept`] next.
     #[inline(always)]
     pub(crate) fn judge(
         &mut self,
@@ -152,8 +151,8 @@ impl LinkModel {
         verdict
     }
 
-    /// Takes a packet at `now` if the queue has room for it, and returns when it arrives at the far
-    /// end. Without room, or at a link that does more than limit, `None`, and nothing changes.
+    /// Takes a packet at `now`, and returns when it arrives at the far end. `None`, without taking the packet, if the
+    /// DropTail queue has no room, or if the link has fault rules or another queue.
     #[inline(always)]
     pub(crate) fn take(&mut self, now: Nanos, size_bytes: u32) -> Option<Nanos> {
         self.queue.start_due(now);
@@ -161,28 +160,30 @@ impl LinkModel {
         has_room.then(|| self.accept(now, size_bytes, Nanos::ZERO))
     }
 
-    /// Accounts for a packet that finds no room at `now`, but is counted later by [`LinkModel::count_drop`].
+    /// Accounts for a packet that finds no room at `now`, except for the drop, which [`LinkModel::count_drop`] counts
+    /// later.
     pub(crate) fn refuse(&mut self, now: Nanos) {
         self.awake(now);
     }
 
-    /// Returns whether packets arrive in the order in which they come, and none at once.
+    /// Returns whether packets arrive in the order in which they come to the link, and later than they come: the link
+    /// has a delay and no fault rules.
     pub(crate) fn keeps_order(&self) -> bool {
         self.faults.is_none() && self.delay > Nanos::ZERO
     }
 
-    /// Returns whether the queue does nothing but to limit.
+    /// Returns whether the queue is DropTail.
     pub(crate) fn is_drop_tail(&self) -> bool {
         self.queue.is_drop_tail()
     }
 
-    /// Returns when a packet left the transmitter that arrives at `at`.
+    /// Returns when the packet that arrives at `at` left the transmitter.
     pub(crate) fn left_at(&self, at: Nanos) -> Nanos {
         at.since(self.delay)
     }
 
-    /// Takes a packet that was judged at `now`, and returns when it arrives at the far end; `hold`
-    /// is the delay that a reordering rule adds.
+    /// Takes a packet that was judged at `now`, and returns when it arrives at the far end. `hold` is the delay that a
+    /// reordering rule adds, otherwise 0.
     #[inline(always)]
     pub(crate) fn accept(&mut self, now: Nanos, size_bytes: u32, hold: Nanos) -> Nanos {
         if self.free_at > now {
@@ -205,14 +206,14 @@ impl LinkModel {
         }
     }
 
-    /// Counts a dropped packet.
+    /// Counts a packet that the link's queue or a loss rule dropped.
     pub(crate) fn count_drop(&mut self, size_bytes: u32, reason: DropReason) {
         self.rare.dropped_packets[reason as usize] += 1;
         self.rare.dropped_bytes += u64::from(size_bytes);
     }
 
-    /// Returns totals and queue at `now`, which must not lie before an earlier call's. Whoever holds
-    /// the packets knows which of them have not arrived yet: here all have.
+    /// Returns totals and queue at `now`, which must not lie before an earlier call's `now`. Counts all accepted
+    /// packets as delivered: the caller, who holds the packets, subtracts those that have not arrived.
     pub(crate) fn report(&mut self, now: Nanos) -> LinkReport {
         self.queue.start_due(now);
         let backlog = self.queue.backlog();

@@ -1,9 +1,8 @@
 //! A running network: hosts inject packets, links carry them, hosts receive them.
 //!
-//! Events happen in the order of (time, sequence), where a packet gets its sequence when it comes
-//! to a link. At the same time, arrivals over links come before injections. So the outcome follows
-//! from the injections and their times alone; how often [`Network::advance`] is called changes
-//! nothing.
+//! Events happen in the order of (time, sequence); a packet gets its sequence when it comes to a link. At the same
+//! time, arrivals over links come before injections. So the outcome depends on the injections and their times alone,
+//! not on how often [`Network::advance`] is called.
 
 mod ahead;
 mod injection;
@@ -48,11 +47,12 @@ pub struct Network<P> {
     clock: Nanos,
     sequence: u64,
     flows: FlowTable,
-    /// The link to each host that takes packets early, and its source; empty without any.
+    /// For each host, the link to it that takes packets early and that link's only source (module `ahead`), or
+    /// `NO_LINK` twice; empty if no link takes packets early.
     early: Vec<(LinkId, LinkId)>,
-    /// All bits are set if a link takes packets early, none otherwise.
+    /// Mask: all bits are set if a link takes packets early, otherwise 0.
     ahead: u64,
-    /// Whether each link shows the observer all packets.
+    /// Whether each link shows the observer all packets ([`Network::show_all`]).
     shows_all: bool,
 }
 
@@ -124,8 +124,8 @@ impl<P: Packet> Network<P> {
         Some(Delivery { at, host, packet })
     }
 
-    /// Does what [`Network::next_delivery`] does, but leaves the packet where it is, for those who copy
-    /// what they need of it.
+    /// Does what [`Network::next_delivery`] does, but leaves the packet in the network's memory, so that a caller can
+    /// copy only what it needs. The caller must [`Network::release`] it.
     #[inline]
     pub fn next_arrival(
         &mut self,
@@ -165,7 +165,7 @@ impl<P: Packet> Network<P> {
         None
     }
 
-    /// Returns a packet that has arrived; `None` after its release.
+    /// Returns a packet that has arrived; `None` if its memory has been freed.
     #[inline]
     pub fn arrived(&self, arrival: &Arrival) -> Option<&P> {
         self.packets.get(arrival.number)

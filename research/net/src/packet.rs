@@ -6,11 +6,11 @@
 pub enum Ecn {
     /// The codepoint of a packet that is not ECN-capable or not IP (ARP).
     NotEct = 0b00,
-    /// ECN-capable transport, ECT(1).
+    /// Codepoint ECT(1): ECN-capable transport.
     Ect1 = 0b01,
-    /// ECN-capable transport, ECT(0).
+    /// Codepoint ECT(0): ECN-capable transport.
     Ect0 = 0b10,
-    /// Congestion experienced.
+    /// Codepoint CE: congestion experienced.
     Ce = 0b11,
 }
 

@@ -1,19 +1,19 @@
-//! Storage for the packets that cross the network. A packet keeps one number, its index here, from its
-//! injection to its end; links and the queue of arrivals use it.
+//! Storage for the packets that cross the network. A packet keeps one number, its index in the store, from its
+//! injection to its end; links and the queue of arrivals use that number.
 
 use uc_words::Nanos;
 
 use crate::topology::HostId;
 
-/// The order of packets that arrive at the same time.
+/// The order of packets that arrive at the same time: the lower rank comes first.
 pub(crate) type Rank = (Nanos, u64);
 
-/// No packet.
+/// Stands for no packet, where a packet's number is expected.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The `sequence` of a packet before its first link.
+/// Value of [`Label`]'s `sequence` before a packet's first link.
 const NO_SEQUENCE: u64 = u64::MAX;
-/// The `sequence` of a packet that the next link has refused already: no later link will ask for it.
+/// Value of [`Label`]'s `sequence` after the next link has refused the packet; no later link reads it.
 const REFUSED: u64 = u64::MAX - 1;
 
 /// The network's metadata of a packet.
@@ -21,12 +21,13 @@ const REFUSED: u64 = u64::MAX - 1;
 pub(crate) struct Label {
     /// Time of arrival at the far end of `link`.
     pub(crate) at: Nanos,
-    /// Among packets with the same `at` the lower comes first. No two are equal.
+    /// Order among packets with the same `at`: the lower rank comes first. No two ranks are equal.
     pub(crate) rank: Rank,
     pub(crate) link: u32,
-    /// The next packet of the same list of the queue of arrivals.
+    /// Number of the next packet in the same list of the queue of arrivals; [`NONE`] for the last.
     pub(crate) next: u32,
-    /// Number of its coming to the last link, in the order of all; the maximum before the first.
+    /// When the packet came to its last link, in the order of all packets' comings to links; [`NO_SEQUENCE`] before the
+    /// first link, [`REFUSED`] after a refusal.
     sequence: u64,
     pub(crate) to: HostId,
     pub(crate) size_bytes: u32,
@@ -47,7 +48,7 @@ impl Default for Label {
 }
 
 impl Label {
-    /// Says when the packet arrives at the far end of `link`, and with which rank.
+    /// Sets when the packet arrives at the far end of `link`, and its rank.
     #[inline(always)]
     pub(crate) fn address(&mut self, at: Nanos, rank: Rank, link: u32) {
         // One by one: a label made elsewhere and copied as a whole is read before it is written.
@@ -58,7 +59,7 @@ impl Label {
         self.next = NONE;
     }
 
-    /// Sets the number of the packet's coming to a link, and returns that of the link before.
+    /// Sets `sequence` when the packet comes to a link, and returns its value at the link before.
     #[inline]
     pub(crate) fn set_sequence(&mut self, sequence: u64) -> u64 {
         std::mem::replace(&mut self.sequence, sequence)
@@ -77,7 +78,7 @@ impl Label {
     }
 }
 
-/// A packet with its label, which is used first: together they begin a line of the cache.
+/// A packet with its label. The label comes first and begins a cache line, since it is used first.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Stored<P> {
@@ -140,19 +141,19 @@ impl<P: Clone> PacketStore<P> {
         &mut self.stored[number as usize].label
     }
 
-    /// Returns packet `number`.
+    /// Returns the stored packet with this number; `None` if there is none.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&P> {
         self.stored[number as usize].packet.as_ref()
     }
 
-    /// Returns packet `number` for update.
+    /// Returns the stored packet with this number for update; `None` if there is none.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut P> {
         self.stored[number as usize].packet.as_mut()
     }
 
-    /// Stores a copy of packet `number` and returns the copy's number.
+    /// Stores a copy of packet `number` and returns the copy's number; `None` if there is no such packet.
     #[cold]
     pub(crate) fn duplicate(&mut self, number: u32) -> Option<u32> {
         let copy = self.get(number)?.clone();
@@ -167,7 +168,7 @@ impl<P: Clone> PacketStore<P> {
         self.stored[number as usize].packet = None;
     }
 
-    /// Removes and returns packet `number`, which is invalid from then on.
+    /// Removes and returns packet `number`, `None` if there is none; the number is invalid from then on.
     #[inline]
     pub(crate) fn withdraw(&mut self, number: u32) -> Option<P> {
         self.free.push(number);

@@ -7,6 +7,6 @@ use crate::topology::{HostId, LinkId};
 pub struct Path {
     /// Host at the end of the path.
     pub to: HostId,
-    /// First link of the path.
+    /// First link that a packet takes on the path.
     pub(crate) link: LinkId,
 }

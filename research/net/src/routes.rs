@@ -8,7 +8,8 @@ use crate::random::mix;
 use crate::topology::{HostId, LinkId, Topology};
 
 const NONE: u32 = u32::MAX;
-/// A route entry below this value is the number of a link; from it on, the number of a set of links.
+/// A route entry below this value is the number of a link; any other entry, less this value, is
+/// the index of a set of links.
 const SETS: u32 = 1 << 31;
 
 /// The next links from every node toward every host.
@@ -18,9 +19,9 @@ pub struct Routes {
     salt: u64,
     /// Index of each node's row; a host with one link uses the row of the switch behind it.
     rows: Vec<usize>,
-    /// The link of each host that has only one; [`NONE`] for other nodes.
+    /// The only link out of each host that has just one; [`NONE`] for other nodes.
     uplinks: Vec<u32>,
-    /// The table. A row has a column for each host, with a link or a set of links.
+    /// The table of routes. A row has a column for each host, with a link or a set of links toward it.
     next_link: Vec<u32>,
     /// Sets of equally good links, without duplicates.
     sets: Vec<Vec<u32>>,
@@ -80,8 +81,8 @@ impl Routes {
         index != to.0 as usize && self.next_link[self.rows[index] + to.0 as usize] != NONE
     }
 
-    /// Returns the link that a packet for `to` takes from the node at `index`. Calls `path_key`
-    /// only where there is a choice.
+    /// Returns the link that a packet for `to` takes from the node at `index`; `None` if nothing leads there. Calls
+    /// `path_key` only where there is a choice.
     #[inline(always)]
     pub(crate) fn next(
         &self,
@@ -100,7 +101,7 @@ impl Routes {
         self.choose(entry, index, to, path_key())
     }
 
-    /// Chooses a link from a set.
+    /// Chooses a link from the set that `entry` stands for, by a hash; `None` if nothing leads on.
     fn choose(&self, entry: u32, index: usize, to: HostId, path_key: u64) -> Option<LinkId> {
         let links = self.set(entry)?;
         // The hash includes the receiving host, so that a flow's two directions choose
@@ -112,7 +113,7 @@ impl Routes {
         Some(LinkId(links[place as usize]))
     }
 
-    /// Returns the set of equally good links that an entry stands for; `None` if nothing leads on.
+    /// Returns the set of equally good links that an entry stands for; `None` if the entry leads nowhere.
     fn set(&self, entry: u32) -> Option<&[u32]> {
         let set = self.sets.get((entry & !SETS) as usize);
         set.map(Vec::as_slice)
@@ -131,9 +132,8 @@ impl Routes {
 
 /// The links between nodes, by number; nodes by index, hosts first.
 ///
-/// A leaf is a host whose only outgoing link leads to a switch. Most hosts are leaves, and each
-/// host is the target of one search. So that a search does not visit all hosts, `into` omits links
-/// out of leaves, and `onward` omits links into hosts.
+/// A leaf is a host whose only outgoing link leads to a switch. Most hosts are leaves. There is one search for each
+/// host, so a search must not visit all hosts: `into` omits links out of leaves, and `onward` omits links into hosts.
 struct Wiring {
     ends: Vec<(usize, usize)>,
     leaves: Vec<(usize, u32)>,
@@ -183,9 +183,8 @@ impl Wiring {
         self.is_leaf[node]
     }
 
-    /// Sets `distance` to the hops to host `to` of every node that is no leaf and has no distance
-    /// yet, by breadth-first search backwards from `to`. Hosts don't forward: a path may end at a
-    /// host, never lead through it.
+    /// Sets `distance` to the number of hops to host `to`, for every node that is no leaf and has no distance yet, by
+    /// breadth-first search backwards from `to`. Hosts don't forward: a path may end at a host, never lead through one.
     fn hops_to(&self, to: usize, hosts: usize, distance: &mut [u32]) {
         distance[to] = 0;
         let mut frontier = VecDeque::from([to]);

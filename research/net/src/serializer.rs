@@ -13,18 +13,18 @@ pub struct Serializer {
     fixed: Nanos,
     /// Numerator of the fraction left over, in 1/rate nanoseconds; always below the rate.
     carry: u64,
-    /// The size whose time was computed last. Neighbours on a link mostly have the same size, and a
-    /// division costs more than the rest of a packet's way through the transmitter.
+    /// The size whose time was computed last. Successive packets on a link mostly have the same size, and a division
+    /// costs more than the transmitter's other work for a packet.
     bytes: u32,
-    /// Nanoseconds without the fraction; the fixed time is added.
+    /// Whole nanoseconds that `bytes` take, plus the fixed time for each packet.
     whole_ns: u64,
-    /// Numerator of the fraction beside `whole_ns`; below the rate.
+    /// Numerator of the fraction of a nanosecond that `bytes` take beyond `whole_ns`, in 1/rate; below the rate.
     fraction: u64,
 }
 
 impl Serializer {
-    /// A serializer at `rate`, which must not be zero ([`crate::LinkSpec`] checks it), that needs `fixed`
-    /// besides for each packet.
+    /// Creates a serializer at `rate` that adds the time `fixed` to each packet. `rate` must not be zero
+    /// ([`crate::LinkSpec`] checks it).
     pub fn new(rate: BitsPerSec, fixed: Nanos) -> Serializer {
         let mut serializer = Serializer {
             rate,
@@ -43,8 +43,8 @@ impl Serializer {
         self.carry = 0;
     }
 
-    /// The time that a packet of `bytes` occupies the link, so that the sum over a busy period is exact to
-    /// less than one nanosecond however long the period is. More than 584 years saturate.
+    /// Returns the time that a packet of `bytes` occupies the link. The sum over a busy period of any length is exact
+    /// to less than one nanosecond. A time beyond 584 years saturates.
     #[inline(always)]
     pub fn transmission(&mut self, bytes: u32) -> Nanos {
         if bytes != self.bytes {
@@ -67,7 +67,7 @@ impl Serializer {
         self.whole_ns = self.whole_ns.saturating_add(self.fixed.0);
     }
 
-    /// Returns the time of `bytes` in whole nanoseconds, and the numerator of the fraction besides.
+    /// Returns the time of `bytes` in whole nanoseconds, and the numerator of the fraction left over, in 1/rate.
     fn quotient(&self, bytes: u32) -> (u64, u64) {
         let numerator = u128::from(bytes) * 8 * NANOS_PER_SEC;
         // A division of 64-bit numbers is several times faster, and nearly all of them are.

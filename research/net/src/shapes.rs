@@ -10,9 +10,9 @@ use crate::topology::{HostId, LinkId, SwitchId, Topology};
 pub struct Star {
     /// The network; the senders are hosts 0..n, the receiver is host n.
     pub topology: Topology,
-    /// The sending hosts.
+    /// The hosts that send, one for each link to the switch.
     pub senders: Vec<HostId>,
-    /// The receiving host.
+    /// The host that receives.
     pub receiver: HostId,
     /// The switch's port toward the receiver.
     pub bottleneck: LinkId,
@@ -81,7 +81,7 @@ impl SingleSwitch {
 pub struct Dumbbell {
     /// The network; hosts 0..n are on the left, n..2n on the right.
     pub topology: Topology,
-    /// Hosts on the left.
+    /// The hosts at the left switch.
     pub left: Vec<HostId>,
     /// Hosts on the right; the i-th is the peer of the i-th on the left.
     pub right: Vec<HostId>,
@@ -123,7 +123,7 @@ impl Dumbbell {
 pub struct ParkingLot {
     /// The network; hosts are numbered along the row.
     pub topology: Topology,
-    /// The hosts at every switch.
+    /// The hosts at every switch, by the switch's number.
     pub hosts: Vec<Vec<HostId>>,
     /// The trunks from each switch to the next.
     pub forward: Vec<LinkId>,
@@ -165,7 +165,7 @@ impl ParkingLot {
 pub struct LeafSpine {
     /// The network; hosts are numbered leaf by leaf.
     pub topology: Topology,
-    /// The hosts at every leaf.
+    /// The hosts at every leaf switch, by the switch's number.
     pub hosts: Vec<Vec<HostId>>,
     /// The links from every leaf to every spine.
     pub up: Vec<Vec<LinkId>>,
@@ -225,7 +225,7 @@ fn at_least(
     Ok(())
 }
 
-/// Adds switches named by `kind`, each with its hosts.
+/// Adds switches whose names begin with `kind`, and the hosts of each.
 fn add_crowds(
     topology: &mut Topology,
     kind: &str,
@@ -243,7 +243,7 @@ fn add_crowds(
     Ok((switches, crowds))
 }
 
-/// Adds switches named by `kind`.
+/// Adds switches whose names begin with `kind`.
 pub(crate) fn add_switches(
     topology: &mut Topology,
     kind: &str,
@@ -254,7 +254,7 @@ pub(crate) fn add_switches(
         .collect()
 }
 
-/// Adds hosts named by `kind`.
+/// Adds hosts whose names begin with `kind`.
 pub(crate) fn add_hosts(
     topology: &mut Topology,
     kind: &str,
@@ -265,7 +265,7 @@ pub(crate) fn add_hosts(
         .collect()
 }
 
-/// Connects hosts to a switch by links `up` and `down`. Returns those to the hosts.
+/// Connects hosts to a switch by links `up` and `down`. Returns the links `down`, to the hosts.
 pub(crate) fn attach(
     topology: &mut Topology,
     hosts: &[HostId],

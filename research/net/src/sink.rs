@@ -13,8 +13,8 @@ pub trait Observer<P> {
     /// Reports that `link` marked `packet`, which carries CE now, at `at`.
     fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
 
-    /// Reports that `link` took `packet`, which came to its queue at `at`. Each packet is reported
-    /// only after [`Network::show_all`](crate::Network::show_all).
+    /// Reports that `link` took `packet`, which came to the link's queue at `at`. Links report every packet only after
+    /// [`Network::show_all`](crate::Network::show_all).
     #[inline(always)]
     fn taken(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
 }
@@ -46,14 +46,14 @@ impl<P, S: Sink<P>> Observer<P> for Watching<'_, S> {
     }
 }
 
-/// A packet that reached a host and is in the network's memory still: [`Network::arrived`] shows it, and
+/// A packet that reached a host and is still in the network's memory: [`Network::arrived`] shows it, and
 /// [`Network::release`] frees that memory.
 ///
 /// [`Network::arrived`]: crate::Network::arrived
 /// [`Network::release`]: crate::Network::release
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time of the arrival.
+    /// Time at which the packet arrived.
     pub at: Nanos,
     /// Host that received the packet.
     pub host: HostId,
@@ -63,7 +63,7 @@ pub struct Arrival {
 /// A packet that reached a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// Time of the arrival.
+    /// Time at which the packet arrived.
     pub at: Nanos,
     /// Host that received the packet.
     pub host: HostId,

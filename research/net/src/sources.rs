@@ -1,5 +1,4 @@
-//! The links that all their packets reach over one other link, by the pairs of hosts that exchange
-//! packets.
+//! Finds the links that packets enter only from one other link, given the pairs of hosts that exchange packets.
 
 use crate::routes::Routes;
 use crate::topology::{HostId, LinkId};
@@ -9,15 +8,14 @@ use crate::topology::{HostId, LinkId};
 pub(crate) enum Source {
     /// No packet enters the link.
     Nothing,
-    /// The packets of one other link alone.
+    /// All packets come from this one other link.
     Link(LinkId),
-    /// The packets of a host, or of several links.
+    /// The packets come from a host, or from several links.
     Several,
 }
 
-/// Returns what comes to each of `links` links if packets go between `pairs` alone, on any of the
-/// paths that lead from the first host of a pair to its second. `ends` has the node at each link's far
-/// end.
+/// Returns for each link what its packets come from, if packets go only between `pairs`, on any of the paths from a
+/// pair's first host to its second. `ends` has the node at each link's far end.
 pub(crate) fn sources(
     routes: &Routes,
     ends: &[usize],

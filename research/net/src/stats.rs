@@ -8,7 +8,7 @@ use crate::queue::{Backlog, DropReason};
 /// `offered + duplicated = dropped + waiting + sent` and `sent = delivered + on the wire`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Packets offered to the link.
+    /// Number of packets that were offered to the link.
     pub offered_packets: u64,
     /// Link-layer bytes of the packets offered.
     pub offered_bytes: u64,
@@ -16,13 +16,13 @@ pub struct LinkStats {
     pub duplicated_packets: u64,
     /// Packets delayed by a reordering rule.
     pub reordered_packets: u64,
-    /// Packets whose transmission began.
+    /// Number of packets whose transmission began.
     pub sent_packets: u64,
     /// Link-layer bytes of the packets whose transmission began.
     pub sent_bytes: u64,
     /// Packets that arrived at the far end.
     pub delivered_packets: u64,
-    /// Packets that this link's queue marked, including packets that came with CE.
+    /// Packets that this link's queue marked, including those that already carried CE.
     pub marked_packets: u64,
     pub(crate) dropped_packets: [u64; DropReason::ALL.len()],
 }
@@ -53,7 +53,7 @@ pub struct LinkReport {
 /// Drops and marks of one flow, on all links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Packets dropped on any link.
+    /// Number of the flow's packets that were dropped, on any link.
     pub dropped_packets: u64,
     /// Marks set; a packet marked at two links counts twice.
     pub marked_packets: u64,
@@ -62,8 +62,8 @@ pub struct FlowCounts {
 /// Number of flows that the indexed part of a [`FlowTable`] can hold.
 const NEAR_FLOWS: usize = 1 << 16;
 
-/// Counts by flow. Flows with small numbers, as drivers number them, are found by index: a marking
-/// queue counts at every other packet.
+/// Counts by flow. Small flow numbers, which drivers usually give, are found by index: a marking queue counts at every
+/// other packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowTable {
     near: Vec<FlowCounts>,

@@ -21,9 +21,9 @@ pub struct LinkId(pub u32);
 /// An end of a link. Hosts send and receive; only switches forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Node {
-    /// A host.
+    /// A host with this number.
     Host(HostId),
-    /// A switch.
+    /// A switch with this number.
     Switch(SwitchId),
 }
 
@@ -51,9 +51,9 @@ impl fmt::Display for Node {
 /// One directed link of a topology.
 #[derive(Clone, Debug)]
 pub struct LinkPlan {
-    /// The sending end.
+    /// Node at which the link begins.
     pub from: Node,
-    /// The receiving end.
+    /// Node at which the link ends.
     pub to: Node,
     /// Name `from->to`, by the nodes' names; seeds the link's random streams.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Creates a topology without nodes.
+    /// Creates a topology that has no nodes yet.
     pub fn new() -> Topology {
         Topology::default()
     }
@@ -139,7 +139,7 @@ impl Topology {
             })
     }
 
-    /// Returns the number of hosts.
+    /// Returns the number of hosts in the topology.
     pub fn host_count(&self) -> usize {
         self.hosts.len()
     }

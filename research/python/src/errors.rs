@@ -39,7 +39,7 @@ pub(crate) fn raised(error: &anyhow::Error) -> PyErr {
     .unwrap_or(raised)
 }
 
-/// Returns file, line and column, as far as the error has them.
+/// Returns file, line and column of an error; `None` for each that the error does not have.
 fn place_of(error: &Error) -> (Option<String>, Option<u32>, Option<u32>) {
     let place = match error {
         Error::Read { path, .. } => return (Some(path.display().to_string()), None, None),

@@ -1,6 +1,5 @@
-//! The Python package `undercurrent`: experiments in the simulator, whose results are tables. Python
-//! decides where runs are made; which there are, their records and their verdicts are `uc-batch`'s,
-//! as for `uc-bench run`.
+//! The Python package `undercurrent`: experiments in the simulator, whose results are tables. Python decides where runs
+//! are made. Which runs there are, their records and their verdicts come from `uc-batch`, as for `uc-bench run`.
 
 mod errors;
 mod result;

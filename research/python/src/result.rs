@@ -1,4 +1,4 @@
-//! The result for Python: tables as CSV, from which the package makes Arrow tables.
+//! The result of an experiment for Python: tables as CSV, from which the package makes Arrow tables.
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// Maximum length of all labels of an axis together, in letters.
+/// Maximum number of letters in all labels of an axis together.
 const LETTERS: usize = 58;
 
 /// One of a panel's two axes.
@@ -49,8 +49,8 @@ impl Axis {
         }
     }
 
-    /// Creates an axis with names at 0, 1, 2 …; if there are too many to be read, it shows every
-    /// second or third only.
+    /// Creates an axis with these names at 0, 1, 2 …; if they are too long to be read side by side, it shows only every
+    /// second or third, and so on.
     pub(crate) fn named(names: &[String], label: impl Into<String>) -> Self {
         let longest = names
             .iter()

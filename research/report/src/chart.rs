@@ -51,7 +51,7 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
-    /// Returns whether there is nothing to draw.
+    /// Returns whether the element has nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Mark::Line { points, .. }
@@ -64,7 +64,7 @@ impl Mark {
         }
     }
 
-    /// Returns the highest value; 0 for nothing.
+    /// Returns the element's highest value; 0 if it has nothing to draw.
     pub(crate) fn top(&self) -> f64 {
         let highest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
         match self {
@@ -89,7 +89,7 @@ pub(crate) struct Panel {
     pub title: String,
     pub x: Axis,
     pub y: Axis,
-    /// Spans of x that are not measured.
+    /// Spans of x outside the measured part of the run.
     pub shaded: Vec<Range<f64>>,
     /// Elements in the order of drawing: the last is on top.
     pub marks: Vec<(LineStyle, Mark)>,
@@ -119,7 +119,7 @@ impl Panel {
         ))
     }
 
-    /// Draws everything but the events of laws, which it returns as elements.
+    /// Draws everything except the events of laws, which it returns as SVG elements.
     fn draw(&self, text: &mut String) -> Result<String, String> {
         let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)

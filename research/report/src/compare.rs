@@ -1,4 +1,4 @@
-//! Two results side by side: which measures differ, by how much, and how sure that is.
+//! Compares two results: which measures differ, by how much, and how certain each difference is.
 
 mod json;
 mod page;
@@ -20,10 +20,10 @@ use uc_experiment::{
 use crate::numbers::{number, percent, with_decimals};
 use crate::words;
 
-/// Maximum number of measures that are named as one result's own.
+/// Maximum number of measures that are named of those that only one result has.
 const NAMES: usize = 6;
 
-/// The input of all forms.
+/// The two results that are compared, and their names.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {
     /// Names of the results A and B, as on the command line.
@@ -60,7 +60,7 @@ fn mean(value: f64) -> String {
     with_decimals(value, zeros + 2)
 }
 
-/// Formats the difference of the means, in percent of A's where that is not 0.
+/// Formats the difference of the means, in percent of A's mean, or as a number if A's mean is 0.
 fn difference(row: &Compared) -> String {
     match row.relative() {
         Some(relative) => signed(relative, percent),
@@ -111,7 +111,7 @@ fn tally(comparison: &Comparison) -> String {
     text
 }
 
-/// States how many measures differ by chance alone; `None` if none differs.
+/// States how many measures would differ by chance if the results did not really differ; `None` if no measure differs.
 fn chance(comparison: &Comparison) -> Option<String> {
     if comparison.differing() == 0 {
         return None;
@@ -126,7 +126,7 @@ fn chance(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// Describes runs without a partner.
+/// Describes the runs of a result that have no partner in the other.
 fn left_out(left: &LeftOut) -> String {
     let mut place = format!("case {}", left.cases.join(" and "));
     if !left.at.is_empty() {
@@ -146,7 +146,7 @@ fn left_out(left: &LeftOut) -> String {
     )
 }
 
-/// Returns a sentence for each result that has measures which the other lacks, with the first names.
+/// Returns a sentence for each result that has measures which the other lacks; it names the first [`NAMES`] of them.
 fn alone(comparison: &Comparison) -> Vec<String> {
     let mut names: BTreeMap<Side, Vec<String>> = BTreeMap::new();
     for alone in &comparison.alone {
@@ -165,7 +165,7 @@ fn alone(comparison: &Comparison) -> Vec<String> {
     names.into_iter().map(sentence).collect()
 }
 
-/// Formats ascending numbers: `1–4, 7`.
+/// Formats ascending numbers as ranges: `1–4, 7`.
 fn ranges(numbers: &[u64]) -> String {
     let mut found: Vec<[u64; 2]> = Vec::new();
     for number in numbers {

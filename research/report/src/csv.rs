@@ -10,7 +10,7 @@ use uc_experiment::{FlowRecord, Point, Reproduced, RunRecord, Verdict};
 
 use crate::{Error, Report};
 
-/// Columns of the table of flows, after `point` and a column `at_AXIS` for every axis.
+/// Columns of the table of flows that follow `point` and a column `at_AXIS` for every axis.
 pub const FLOW_COLUMNS: [&str; 22] = [
     "case",
     "run",
@@ -36,7 +36,7 @@ pub const FLOW_COLUMNS: [&str; 22] = [
     "transfer_max_ms",
 ];
 
-/// Columns of the table of verdicts, after `name` and a column `at_AXIS` for every axis.
+/// Columns of the table of verdicts that follow `name` and a column `at_AXIS` for every axis.
 pub const VERDICT_COLUMNS: [&str; 16] = [
     "along",
     "paper",

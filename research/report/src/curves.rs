@@ -8,7 +8,7 @@ use uc_experiment::{Alpha, FlowRecord, FlowSample, Nanos, QueueSample};
 /// Points of a curve, (x, y).
 pub(crate) type Points = Vec<(f64, f64)>;
 
-/// Half the maximum number of points of a curve: a panel can't show more.
+/// Number of pieces of a curve, of each of which two points are kept: a panel can't show more.
 const COLUMNS: usize = 600;
 
 fn seconds(at_ns: u64) -> f64 {
@@ -58,7 +58,8 @@ fn delivered_bytes(samples: &[FlowSample], at_ns: u64) -> Option<f64> {
     Some(low + (high - low) * part)
 }
 
-/// Returns the send window in segments: the shadow's, or the smaller of the guest's two.
+/// Returns the send window in segments over time: the shadow's; without a shadow, or if the port only observes the flow
+/// (`observed`), the smaller of congestion window and receive window.
 pub(crate) fn send_window(flow: &FlowRecord, observed: bool) -> Points {
     of_samples(flow, |sample| send_window_segments(sample, observed))
 }
@@ -71,12 +72,12 @@ pub(crate) fn shadow(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
     })
 }
 
-/// Returns one of a flow's α over time.
+/// Returns one of a flow's α over time: the guest's own, the exact one, or the shadow's.
 pub(crate) fn alpha(flow: &FlowRecord, which: Alpha) -> Points {
     of_samples(flow, |sample| alpha_of(sample, which))
 }
 
-/// Returns a value of every sample that has it.
+/// Returns a value over time, from the samples that have it.
 fn of_samples(flow: &FlowRecord, value: impl Fn(&FlowSample) -> Option<f64>) -> Points {
     let point = |sample: &FlowSample| Some((seconds(sample.at_ns), value(sample)?));
     thin(&flow.samples.iter().filter_map(point).collect::<Points>())
@@ -90,13 +91,13 @@ pub(crate) fn cwnd(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
     })
 }
 
-/// Returns the bottleneck's backlog in kB.
+/// Returns the bottleneck's backlog over time, in kB.
 pub(crate) fn backlog(queue: &[QueueSample]) -> Points {
     let point = |sample: &QueueSample| (seconds(sample.at_ns), sample.backlog_bytes as f64 / 1e3);
     thin(&queue.iter().map(point).collect::<Points>())
 }
 
-/// Returns RED's average in kB, if the queue has one.
+/// Returns RED's average queue over time, in kB; empty for a queue without one.
 pub(crate) fn average(queue: &[QueueSample]) -> Points {
     let point =
         |sample: &QueueSample| Some((seconds(sample.at_ns), sample.average_bytes? as f64 / 1e3));

@@ -5,8 +5,8 @@ use crate::curves::Points;
 /// Maximum number of steps of a curve: a panel can't show more.
 const COLUMNS: usize = 500;
 
-/// Returns the density of `values` over `[0, end]`: Gaussian kernels of Silverman's width, and at
-/// least a hundredth of the range, so that equal values still make a curve. Omits its flat ends.
+/// Returns the density of `values` over `[0, end]`, from Gaussian kernels. Their width is Silverman's, but at least a
+/// hundredth of the range, so that equal values still make a curve. Omits the curve's flat ends.
 pub(crate) fn density(values: &[f64], end: f64) -> Points {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -33,9 +33,9 @@ pub(crate) fn density(values: &[f64], end: f64) -> Points {
         .collect()
 }
 
-/// Returns the fraction of `values` that is at most x, as steps. `all` also counts entries without
-/// a value, so that the curve then ends below 1. With more values than a panel has columns, returns
-/// as many quantiles.
+/// Returns the cumulative distribution of `values` as steps: for each x the fraction of entries that are at most x.
+/// `all` is the number of entries, including those without a value, so that the curve may end below 1. Of more values
+/// than a panel has columns, it shows as many quantiles.
 pub(crate) fn cumulative(mut values: Vec<f64>, all: usize) -> Points {
     values.sort_by(f64::total_cmp);
     let counts: Vec<(f64, u64)> = values.into_iter().zip(1..).collect();

@@ -1,27 +1,27 @@
-//! The error of an emulated network, which delivers frames when the machine has time for it. Rates and queues
-//! are exact for the times at which frames are read (`uc-net`); how late they are read is not counted.
+//! The error of an emulated network, which delivers frames late if the machine has no time for it. Rates and queues are
+//! exact for the times at which frames are read (`uc-net`); how late frames are read is not counted.
 
 use serde::Serialize;
 use uc_experiment::{Experiment, Nanos, RunRecord};
 
 use crate::Report;
 
-/// By how much an emulated network was late in the runs of a report.
+/// How late an emulated network was in the runs of a report.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Emulation {
-    /// Times that a run was made again because its network was late.
+    /// Number of times that a run was repeated because its network was late.
     repeated: u64,
-    /// Runs that were late even alone, and do not count.
+    /// Number of runs that were late even without other runs at the same time, and so do not count.
     late: usize,
-    /// Largest of the runs' means, ns.
+    /// Largest mean lateness of a run's frames, in ns.
     mean_ns: u64,
-    /// Largest of the runs' 99th percentiles, ns.
+    /// Largest 99th percentile of the lateness of a run's frames, in ns.
     p99_ns: u64,
-    /// Largest lateness of a frame, ns.
+    /// Largest lateness of any frame, in ns.
     max_ns: u64,
-    /// Largest part of an empty round trip that a run's mean adds to it.
+    /// Largest part that a run's mean lateness adds to the round trip of an empty network: 0.1 is 10 %.
     part: f64,
-    /// The part above which a run does not count: the file's `late_max`.
+    /// Largest part of an empty round trip that lateness may add to a run that counts: the file's `late_max`.
     part_max: f64,
 }
 

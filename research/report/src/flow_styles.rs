@@ -8,7 +8,7 @@ use crate::run_set::RunSet;
 
 /// The styles of an experiment's groups.
 pub(crate) struct FlowStyles {
-    /// Names of groups, if styles go by name.
+    /// Names of the groups, if each group has a style of its own; `None`: styles go by the kind of flow.
     names: Option<Vec<String>>,
 }
 
@@ -104,8 +104,8 @@ pub(crate) fn flows<'a>(set: &RunSet<'a>) -> Vec<&'a FlowRecord> {
     flows
 }
 
-/// Returns the flow whose window is drawn: the single flow beside a group, else a bulk flow, else
-/// any.
+/// Returns the flow whose window is drawn: a single flow beside a group, else a bulk flow, else any; `None` without
+/// flows.
 pub(crate) fn representative<'a>(set: &RunSet<'a>) -> Option<&'a FlowRecord> {
     let worth = |flow: &&FlowRecord| {
         let group = set.case.group(&flow.group);

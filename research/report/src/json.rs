@@ -24,7 +24,7 @@ struct Object<'a> {
     holds: bool,
 }
 
-/// A verdict, with what of the paper it reproduces.
+/// A verdict, and whether it reproduces the paper's number or direction.
 #[derive(Serialize)]
 struct Row<'a> {
     #[serde(flatten)]
@@ -49,7 +49,7 @@ impl<'a> From<&'a Verdict> for Row<'a> {
 /// `points` has a map from axes to labels for every point of the sweep, one empty map without a
 /// sweep. `results` has an object for every verdict: `{name, at, paper, ours, spread, interval,
 /// expect, basis, verdict, holds, differs, why, n, steps, reproduced}`. `verdict` is `holds`, `fails`,
-/// `undecided`, `differs` or `stale`; `holds` is true for the first and the last. `reproduced`, present
+/// `undecided`, `differs` or `stale`; `holds` is true for `holds` and `stale`. `reproduced`, present
 /// where the paper's bar holds, is `number` or `direction`. `basis` is null
 /// where the file states none, and `differs` absent. Where `ours` can't be computed it is null,
 /// `verdict` is `fails` and `why` gives the reason; else `why` is absent. `paper` is null where the

@@ -1,5 +1,5 @@
-//! Events of a law on the line of its window: a sign for each, a legend, and a table for those who
-//! cannot point at a sign.
+//! Events of a law on the line of its window: a sign for each, a legend, and a table for readers who cannot point at a
+//! sign.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ pub(crate) struct Gathered {
     /// Where the sign is: the time and the window, in the figure's units, of the event with the
     /// largest window.
     pub at: (f64, f64),
-    /// Number of events.
+    /// Number of events of this kind.
     times: u64,
-    /// Times of the first and of the last entry.
+    /// Times of the first and of the last event, in the figure's unit.
     first: f64,
     last: f64,
-    /// The law's window before the first and after the last, in segments.
+    /// The law's window before the first event and after the last, in segments.
     before: f64,
     after: f64,
 }
@@ -33,13 +33,12 @@ pub(crate) struct Gathered {
 pub(crate) struct Listed {
     /// Title of the panel.
     pub panel: String,
-    /// Unit of times.
+    /// Unit in which times are shown.
     pub unit: &'static str,
     pub events: Vec<Gathered>,
 }
 
-/// Returns the signs for a flow's events, those of the most frequent kinds first: later ones are
-/// drawn on top.
+/// Returns the signs for a flow's events in the order of drawing ([`rank`]): later ones are drawn on top.
 pub(crate) fn gather(flow: &FlowRecord, duration: Nanos, time: Unit) -> Vec<Gathered> {
     let mss = flow.samples.iter().map(|sample| sample.mss_bytes).max();
     let mss = f64::from(mss.unwrap_or(1).max(1));
@@ -126,8 +125,8 @@ impl Gathered {
         self.after = later.after;
     }
 
-    /// Returns the sign as an element at this place of a drawing, with its description, which the
-    /// browser shows to who points at it.
+    /// Returns the sign as an SVG element at this place of a drawing. A browser shows its description to a reader who
+    /// points at it.
     pub(crate) fn svg(&self, (x, y): (i32, i32)) -> String {
         format!(
             "<g class=\"event {}\" transform=\"translate({x} {y})\"><title>{}</title>\

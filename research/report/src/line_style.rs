@@ -1,7 +1,7 @@
 //! Styles: the meaning of a stroke's colour. `style.css` has a rule for every style.
 //!
-//! Each style is a distinct colour in the drawing, which the page's style sheet replaces by a colour
-//! for a light or a dark background. So the SVG is not usable without the page.
+//! Each style is a distinct colour in the drawing. The page's style sheet replaces it by a colour for a light or a dark
+//! background, so the SVG is not usable without the page.
 
 use plotters::prelude::{Color, RGBColor, ShapeStyle};
 
@@ -13,7 +13,7 @@ const LINES: usize = 7;
 pub(crate) enum LineStyle {
     /// A flow that negotiates ECN itself.
     Native,
-    /// A flow without ECN.
+    /// The line of a flow without ECN.
     Legacy,
     /// A flow that a law translates.
     Virtual,
@@ -36,7 +36,7 @@ impl LineStyle {
         RGBColor(0x10, 0x00, self.number())
     }
 
-    /// Returns the colour as an attribute of a drawing that is written by hand.
+    /// Returns the style's colour as `#RRGGBB`, for SVG that is written without the drawing library.
     pub(crate) fn hex(self) -> String {
         let RGBColor(red, green, blue) = self.colour();
         format!("#{red:02X}{green:02X}{blue:02X}")

@@ -14,7 +14,8 @@ pub(crate) fn number(value: f64) -> String {
     format!("{}{letter}", with_decimals(value, places))
 }
 
-/// Returns `value` in the unit that suits `size`, and the unit's letter.
+/// Returns `value` and a letter: divided by 10⁹ (G) or 10⁶ (M) if `size` is at least that, otherwise unchanged and
+/// without a letter.
 fn in_millions(value: f64, size: f64) -> (f64, &'static str) {
     match size.abs() {
         billions if billions >= 1e9 => (value / 1e9, " G"),

@@ -9,13 +9,13 @@ use crate::words;
 /// An experiment with its kept records.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Name of the experiment's records.
+    /// Name of the experiment's kept records.
     pub id: String,
     /// Experiment with the overrides of the records.
     pub experiment: Experiment,
-    /// Path of its file, from the root of the repository.
+    /// Path of the experiment's file, from the root of the repository.
     pub file: String,
-    /// Overrides of the file's keys.
+    /// Overrides of the experiment's keys that the records have, as `--set` takes them.
     pub set: Vec<String>,
     /// Records of the experiment, at most one for each backend.
     pub kept: Vec<Shown>,
@@ -24,15 +24,15 @@ pub struct Entry {
 /// A kept record as the page shows it.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Backend of the runs.
+    /// Backend on which the record's runs were made.
     pub arm: Arm,
     /// Seed of the first repetition.
     pub seed: u64,
-    /// Repetitions of some case at least.
+    /// Number of repetitions of the case that has the fewest.
     pub repetitions: u32,
-    /// Sittings in the order of time.
+    /// The sittings in which the runs were made, in the order of time.
     pub sittings: Vec<Sitting>,
-    /// The verdicts, or why there are none: the record is stale or incomplete.
+    /// The verdicts; or why there are none: the record is stale or incomplete.
     pub evaluation: Result<Evaluation, String>,
 }
 
@@ -61,7 +61,7 @@ A command below an experiment repeats its runs and compares each value (simulate
 kernels and machines, with new seeds); see [results.md](../docs/results.md#kept-records).
 ";
 
-/// Formats the page.
+/// Formats the page of all results.
 pub fn overview(entries: &[Entry]) -> String {
     let mut page = HEAD.to_owned();
     page.push_str(&summary(entries));
@@ -71,7 +71,7 @@ pub fn overview(entries: &[Entry]) -> String {
     page
 }
 
-/// Returns the folder of a name: the paper.
+/// Returns the paper of a record's name: the name's folder.
 fn paper(id: &str) -> &str {
     id.split_once('/').map_or(id, |(paper, _)| paper)
 }
@@ -221,7 +221,7 @@ struct Line<'a> {
     verdicts: Vec<Option<&'a Verdict>>,
 }
 
-/// Returns the rows: in the order of the first record's verdicts, then what only others have.
+/// Returns the rows: first those of the first record's verdicts, in its order, then those that only later records have.
 fn lines(entry: &Entry) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     for (number, shown) in entry.kept.iter().enumerate() {

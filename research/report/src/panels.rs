@@ -25,7 +25,7 @@ impl Draft {
         }
     }
 
-    /// Iterates over the x of the points of its lines.
+    /// Iterates over the x coordinates of the points of the panel's lines.
     pub(crate) fn line_xs(&self) -> impl Iterator<Item = f64> + '_ {
         let points = self.marks.iter().flat_map(|(_, mark)| match mark {
             Mark::Line { points, .. } => points.as_slice(),
@@ -34,7 +34,7 @@ impl Draft {
         points.map(|point| point.0)
     }
 
-    /// Returns whether there is nothing to draw.
+    /// Returns whether the panel has nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
         self.marks.iter().all(|(_, mark)| mark.is_empty())
     }

@@ -115,7 +115,7 @@ fn of_sample(sample: &FlowSample, is_translated: bool) -> Value {
     event(sample.at_ns, "recovery:metrics_updated", data.into())
 }
 
-/// Returns an event of the law: first what is lost, if anything, then the new state.
+/// Returns the texts for an event of the law: first a loss, if the event shows one, then the new state, then ssthresh.
 fn of_event(event_of_law: &LawEvent) -> Vec<Value> {
     let LawEvent { at_ns, kind, .. } = *event_of_law;
     let lost = |trigger: &str| {

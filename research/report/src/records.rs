@@ -7,9 +7,9 @@ use uc_experiment::RunRecord;
 
 use crate::Error;
 
-/// Maximum number of samples of flows and queues in the file, approximately, over all runs (a
-/// sample is 300 bytes). With more samples the file keeps every second, or third, and so on, of
-/// each flow and each queue, and always the first and the last; and as many of the events of laws.
+/// Approximate maximum number of samples of flows and queues in the file, over all runs (a sample takes 300 bytes). Of
+/// more samples the file keeps every second, or third, and so on, of each flow and each queue, and always the first and
+/// the last. Events of laws are thinned in the same way.
 pub const SAMPLES_MAX: usize = 300_000;
 
 /// Writes the list of records. Only samples and events of laws are ever omitted.
@@ -31,7 +31,7 @@ fn json(error: io::Error) -> Error {
     Error::Json(serde_json::Error::io(error))
 }
 
-/// Returns the interval of the samples that are kept: 1 keeps all.
+/// Returns n, where every n-th sample is kept: 1 keeps all.
 fn every(records: &[RunRecord]) -> usize {
     let flows = |record: &RunRecord| {
         record

@@ -6,12 +6,12 @@ use uc_experiment::{Case, Experiment, FlowRecord, RunRecord};
 use crate::Report;
 use crate::words::sentence_case;
 
-/// Maximum number of panels of a figure; of more sets of runs, some at equal distances are shown.
+/// Maximum number of panels of a figure. Of more sets of runs, it shows some at equal distances.
 pub(crate) const PANELS: usize = 8;
 
 /// The runs of one case at one point.
 pub(crate) struct RunSet<'a> {
-    /// The experiment at this point.
+    /// The experiment at the point of these runs.
     pub experiment: &'a Experiment,
     pub case: &'a Case,
     pub title: String,
@@ -50,8 +50,8 @@ fn labels(point: &uc_experiment::Point) -> Vec<String> {
         .collect()
 }
 
-/// Returns the title of a set of runs. With a single case the point's labels are more informative than
-/// its title.
+/// Returns the title of a set of runs: the case's title and the point's labels; with a single case the labels alone, if
+/// there are any.
 fn title(case: &Case, labels: &[String], cases: usize) -> String {
     let case_title = sentence_case(case.title());
     match (labels.is_empty(), cases) {
@@ -69,7 +69,7 @@ fn name(case: &Case, labels: &[String]) -> String {
     }
 }
 
-/// Returns the sets that are drawn: all, or [`PANELS`] from the first to the last.
+/// Returns the sets that are drawn: all, or [`PANELS`] of them at equal distances, including the first and the last.
 pub(crate) fn shown<'b, 'a>(sets: &'b [RunSet<'a>]) -> Vec<&'b RunSet<'a>> {
     if sets.len() <= PANELS {
         return sets.iter().collect();
@@ -95,7 +95,7 @@ impl<'a> RunSet<'a> {
         self.records.first().copied()
     }
 
-    /// Returns all repetitions.
+    /// Returns the records of all repetitions.
     pub(crate) fn records(&self) -> &[&'a RunRecord] {
         &self.records
     }

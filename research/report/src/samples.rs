@@ -10,7 +10,7 @@ use uc_experiment::{FlowSample, RunRecord};
 use crate::csv::{axis_columns, cell};
 use crate::{Error, Report};
 
-/// Columns of the table, after `point` and a column `at_AXIS` for every axis.
+/// Columns of the table that follow `point` and a column `at_AXIS` for every axis.
 pub const SAMPLE_COLUMNS: [&str; 19] = [
     "case",
     "run",

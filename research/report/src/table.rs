@@ -6,7 +6,7 @@ use crate::Report;
 use crate::numbers::{found, number};
 use crate::{group_table, run_set, transfer_table, unit, words};
 
-/// Maximum width of a line.
+/// Maximum width of a printed line, in characters.
 pub const COLUMNS: usize = 100;
 
 const GAP: &str = "  ";
@@ -14,8 +14,8 @@ const GAP: &str = "  ";
 /// Minimum width of the first column, the names.
 const NAME_MIN: usize = 18;
 
-/// Formats a title, one line per verdict (more where its name is long), a summary, and what some
-/// verdicts need to be understood; without expectations, numbers of the groups and their transfers.
+/// Formats a title, one line per verdict (more where its name is long), a summary, and remarks on verdicts. Without
+/// expectations, the numbers of the groups and their transfers take the verdicts' place.
 pub fn table(report: &Report<'_>) -> String {
     let header = [
         "expectation",
@@ -150,7 +150,7 @@ fn row_lines<const CELLS: usize>(row: &[String; CELLS], widths: &[usize; CELLS])
     lines
 }
 
-/// Breaks text at spaces, inside words only where one alone is too long; returns at least one line.
+/// Breaks text at spaces, and inside words only if a word alone is longer than a line; returns at least one line.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

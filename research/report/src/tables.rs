@@ -12,13 +12,13 @@ use crate::quotes::{Filled, OPEN, is_fence, labels};
 /// The source of a table: rows of a kept record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Name of the record.
+    /// Name of the record whose rows the table shows.
     pub id: String,
-    /// Labels that the rows have.
+    /// Labels that the table's rows must have.
     pub at: Vec<(String, String)>,
 }
 
-/// Reads a line that names a table.
+/// Reads a line that names a table; `None` for any other line.
 fn parse(line: &str) -> Option<Table> {
     let inside = line.strip_prefix(OPEN)?.strip_prefix("table ")?;
     let (id, at) = labels(inside.trim_end().strip_suffix("-->")?.trim_end())?;

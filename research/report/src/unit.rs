@@ -6,11 +6,12 @@ use crate::run_set::RunSet;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Unit {
     pub name: &'static str,
-    /// Size of one of this unit, in seconds or bit/s: 1e-3 for milliseconds.
+    /// Size of the unit, in seconds or bit/s: 1e-3 for milliseconds.
     pub size: f64,
 }
 
-/// Returns the unit for times up to this one: seconds, or a smaller unit that gives whole numbers.
+/// Returns the unit for times up to this one: the largest of seconds and milliseconds of which it has at least two,
+/// otherwise microseconds.
 pub(crate) fn of_time(longest_s: f64) -> Unit {
     let (name, size) = match longest_s {
         long if long >= 2.0 => ("seconds", 1.0),
@@ -20,7 +21,7 @@ pub(crate) fn of_time(longest_s: f64) -> Unit {
     Unit { name, size }
 }
 
-/// Returns the unit for the bottlenecks' rates: Mbit/s, or a unit that gives whole numbers.
+/// Returns the unit for the bottlenecks' rates: Gbit/s if the fastest has at least 2 Gbit/s, otherwise Mbit/s.
 pub(crate) fn of_rate(sets: &[RunSet<'_>]) -> Unit {
     let rates = sets.iter().map(|set| set.experiment.network.rate.0);
     match rates.max() {

@@ -26,7 +26,7 @@ pub(crate) fn extent(report: &Report<'_>) -> String {
     }
 }
 
-/// Describes a backend.
+/// Describes a backend in words.
 pub(crate) fn arm(name: &str) -> String {
     match name {
         "sim" => "simulated (sim)".into(),
@@ -42,7 +42,7 @@ pub(crate) fn basis(verdict: &Verdict) -> String {
     basis.map_or_else(|| "–".into(), |basis| basis.to_string())
 }
 
-/// Describes how many expectations hold.
+/// Describes in a sentence how many expectations hold.
 pub(crate) fn headline(report: &Report<'_>) -> String {
     let verdicts = report.verdicts();
     let held = report.evaluation.with(Outcome::Holds).count();
@@ -77,9 +77,8 @@ pub(crate) fn tally(report: &Report<'_>) -> String {
     words
 }
 
-/// Explains the verdicts that need it, in one line each: why a result differs, how wide an interval
-/// is that does not decide, what to do with a stale reason. A reason is given once. The last line is the
-/// emulated network's error, if there is one.
+/// Explains verdicts, in one line each: why a result differs, how wide an interval is that does not decide, what to do
+/// with a stale reason. It gives each reason once. The last line is the emulated network's error, if there is one.
 pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
     for verdict in report.verdicts() {
@@ -119,7 +118,7 @@ pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
     remarks
 }
 
-/// Returns the verdict in words. Only a bar of the paper can be reproduced.
+/// Returns the outcome of a verdict in words. Only a result within a bar of the paper can be called reproduced.
 pub(crate) fn outcome(verdict: &Verdict) -> String {
     match verdict.reproduced() {
         Some(what) => format!("reproduced ({})", what.key()),
@@ -127,7 +126,7 @@ pub(crate) fn outcome(verdict: &Verdict) -> String {
     }
 }
 
-/// Formats a verdict's name, its point, and why there is no number, if there is none.
+/// Formats a verdict's name, its point, and, if it has no number, the reason.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let labels = verdict
         .at

@@ -23,8 +23,7 @@ use crate::error::SimError;
 use crate::frame;
 use crate::packet::Packet;
 
-/// Maximum number of packets in a file: about 150 MB, since only headers are stored. Later ones are
-/// counted.
+/// Maximum number of packets in a file: about 150 MB, since only headers are stored. Later packets are only counted.
 pub const PACKETS_MAX: u64 = 1_000_000;
 
 /// Directions of packets in the file (`epb_flags`).
@@ -34,9 +33,10 @@ const OUTBOUND: u32 = 2;
 /// Size of the file of a run, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// Packets in the file.
+    /// Number of packets in the capture file.
     pub packets: u64,
-    /// Packets that came after [`PACKETS_MAX`] others, or after their connection had ended.
+    /// Packets that are not in the file: they came after the largest number of packets was reached, or after their
+    /// connection had ended.
     pub left_out: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Captured {
 pub struct Capture {
     file: PathBuf,
     writer: PcapNgWriter<BufWriter<File>>,
-    /// The bottleneck, and the link of the opposite direction.
+    /// The bottleneck, then the link of the opposite direction, if there is one.
     forward: LinkId,
     back: Option<LinkId>,
     ip_header_bytes: u32,
@@ -178,7 +178,7 @@ struct Seen<'a> {
     hosts: Option<(HostId, HostId)>,
 }
 
-/// A capture with the ends by which it knows the hosts of packets.
+/// A capture with all ends of connections, from which it learns the hosts of packets.
 pub(crate) struct Watcher<'a> {
     pub capture: &'a mut Capture,
     pub ends: &'a [End],

@@ -14,7 +14,7 @@ use crate::hypervisor::{CorePlan, MachinePlan};
 /// The cores that virtual machines share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consolidation {
-    /// The cores. VMs are numbered through all of them, in this order.
+    /// The cores. The guests' VMs are numbered across all cores, in this order.
     pub cores: Vec<CorePlan>,
     /// Receivers' hosts that are VMs, with their VM numbers.
     pub receivers: BTreeMap<HostId, usize>,
@@ -103,7 +103,7 @@ impl Consolidator {
         });
     }
 
-    /// Returns the finished placement.
+    /// Returns the placement of guests on cores, once all are placed.
     pub fn into_consolidation(self) -> Consolidation {
         Consolidation {
             cores: self.cores,

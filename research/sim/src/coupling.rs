@@ -12,7 +12,7 @@ use uc_tcp::overrule::{Computed, Stage};
 
 use crate::membership::{CoupledGroup, Membership};
 
-/// Maximum number of waiting connections that are tried when there may be room.
+/// Maximum number of waiting connections that are tried at once when there may be room.
 const ASKED_AT_ONCE: usize = 4;
 
 /// The coupled groups of a scenario, in its order.
@@ -39,10 +39,11 @@ pub struct Coupled {
     membership: Membership,
     member: Member,
     segments: Segments,
-    /// Difference of its window to the one given, since it sends whole segments; may be negative.
+    /// The connection's window less the one that its controller answered, since the connection sends whole segments;
+    /// may be negative.
     beyond_bytes: i64,
     is_registered: bool,
-    /// Ticket of its place in the queue, while it waits for room.
+    /// Ticket of the connection's place in the queue; `None`: it does not wait for room.
     ticket: Option<u64>,
 }
 
@@ -104,8 +105,9 @@ impl Couplings {
         }
     }
 
-    /// Handles an event of a connection: it registers, receives its window, or leaves. `place` is
-    /// its index in [`Couplings::next_waiting`].
+    /// Handles an event of a connection: registers the connection with its group, sets its window, or, if its TCP is
+    /// not established or has finished, removes it from the group. `place` is the index by which
+    /// [`Couplings::next_waiting`] returns the connection.
     pub fn hear(&mut self, place: usize, coupled: &mut Coupled, tcp: &mut Connection, now: Nanos) {
         let membership = coupled.membership;
         let Coupling {
@@ -139,8 +141,9 @@ impl Couplings {
         }
     }
 
-    /// Handles a report of a port's flow, or its end (`None`); see [`uc_core::slot::Share`]. Ports
-    /// never wait: a port can't send a window before an ACK carries it.
+    /// Handles a report of a port's flow, or the flow's end (`None`), as [`uc_core::slot::Share`] describes; returns
+    /// `None` only at the end. A port's flow never enters the queue of connections that wait for room: a port can send
+    /// a larger window only in an ACK.
     pub fn share(
         &mut self,
         coupled: &mut Coupled,
@@ -172,13 +175,14 @@ impl Couplings {
         waiting.len().min(ASKED_AT_ONCE)
     }
 
-    /// Removes the next waiting connection of the group, for [`Couplings::ask`].
+    /// Removes the connection of the group that has waited longest, and returns its index and ticket for
+    /// [`Couplings::ask`]; `None`: no connection waits.
     pub fn next_waiting(&mut self, membership: Membership) -> Option<(usize, u64)> {
         self.groups[membership.group].waiting.pop_front()
     }
 
-    /// Gives a waiting connection what room there is now; it waits on if that is less than its
-    /// share. Returns whether its window grew.
+    /// Gives a waiting connection the room that its group has now. If that is less than the connection's share, it
+    /// waits on. Returns whether its window grew; false, too, if it no longer waits with this ticket.
     pub fn ask(
         &mut self,
         (place, ticket): (usize, u64),
@@ -207,7 +211,7 @@ impl Couplings {
     }
 }
 
-/// Returns whether the answer is below the connection's share only for want of room.
+/// Returns whether the answer is below the connection's share only because the group lacks room.
 fn is_below(answer: &Answer, share_bytes: u64) -> bool {
     u32::from(answer.state) < consts::RECOVERY && u64::from(answer.cwnd_bytes) < share_bytes
 }

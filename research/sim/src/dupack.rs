@@ -5,7 +5,7 @@ use uc_core::dupack::{self, Policy, Rounds};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Options, Segment};
 
-/// The policy of a port, and what it has done for its flow.
+/// A port's policy for duplicate ACKs, and the state of those to its flow's guest.
 #[derive(Clone, Debug)]
 pub struct Dupacks {
     policy: Policy,
@@ -13,7 +13,7 @@ pub struct Dupacks {
 }
 
 impl Dupacks {
-    /// Creates the state of a flow that has had none.
+    /// Creates the state of a flow whose guest was sent no duplicate ACK yet.
     pub fn new(policy: Policy) -> Dupacks {
         Dupacks {
             policy,
@@ -21,12 +21,12 @@ impl Dupacks {
         }
     }
 
-    /// Returns when the next ones are due.
+    /// Returns when the next duplicate ACKs are due; `None`: none are.
     pub fn due(&self, flow: &Flow) -> Option<Nanos> {
         self.rounds.due_ns(&self.policy, flow).map(Nanos)
     }
 
-    /// Returns how many are to be sent now.
+    /// Returns how many duplicate ACKs to send now, and counts them as sent.
     pub fn take(&mut self, flow: &Flow, now: Nanos) -> u32 {
         self.rounds.take(&self.policy, flow, now.0)
     }

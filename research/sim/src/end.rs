@@ -22,7 +22,7 @@ pub enum Stage {
     Opening,
     /// The end waits until [`End::watched_bytes`] have been delivered to its application.
     Reading,
-    /// The end waits for nothing.
+    /// The end waits for nothing of its peer.
     Silent,
     /// The end waits until it is closed.
     Closing,
@@ -37,24 +37,24 @@ pub struct End {
     pub route: Route,
     /// Timer of the end's TCP connection and port.
     pub timer: TimerId,
-    /// Membership in a coupled group, at guests that couple their own connections.
+    /// Membership of the end's connection in a coupled group; `None`: the guest does not couple its own connections.
     pub coupled: Option<Box<Coupled>>,
-    /// State of the flow's start, if its start law is `watch`.
+    /// State of the flow's start, if its start law is `watch`; otherwise `None`.
     pub start: Option<Box<StartEnd>>,
     /// State on its virtual machine; `None` on a host with a core of its own.
     pub vm_end: Option<Box<VmEnd>>,
     /// The port with the core, between the end and the network; `None` without one.
     pub port: Option<Box<Port>>,
-    /// Measuring instruments; only guests have them.
+    /// Measuring instruments of a guest; `None` at receivers.
     pub instruments: Option<Box<Instruments>>,
     /// Packets that the port holds; `None`: nothing is held.
     pub hold: Option<Box<Held>>,
     /// [`Stage::Reading`] ends when this many bytes were delivered; 0 where every packet may end
     /// the stage, and the maximum where none can.
     watched_bytes: u64,
-    /// The TCP connection.
+    /// The TCP connection at this end.
     pub connection: Connection,
-    /// Membership in a coupled group of the port's flow, at ports with law `coupled` or `share`.
+    /// Membership of the port's flow in a coupled group, at ports with law `coupled` or `share`; otherwise `None`.
     pub shares: Option<Box<Coupled>>,
     stage: Stage,
 }
@@ -78,8 +78,8 @@ impl End {
         }
     }
 
-    /// Returns when the end's timer fires: its own, that of its port's duplicate ACKs, or that of
-    /// what its port holds.
+    /// Returns the first time at which the end's TCP, its port's duplicate ACKs, or the packets that its port holds
+    /// need the end's timer; `None`: nothing does.
     #[inline(always)]
     pub fn deadline(&self) -> Option<Nanos> {
         let own = self.connection.deadline();
@@ -91,13 +91,14 @@ impl End {
         [own, dupacks, held].into_iter().flatten().min()
     }
 
-    /// Returns the counters of what the port holds.
+    /// Returns the counters of the packets that the port has held.
     pub fn held_counts(&self) -> uc_hold_core::Counts {
         let counts = self.hold.as_ref().map(|hold| hold.counts());
         counts.unwrap_or_default()
     }
 
-    /// Returns whether nothing but its port and its instruments sees its packets.
+    /// Returns whether the end is in no coupled group, has no start and is on no VM: its packets concern only the port
+    /// and the instruments.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.coupled.is_none() && self.start.is_none() && self.vm_end.is_none()
@@ -118,7 +119,7 @@ impl End {
         self.stage
     }
 
-    /// Returns the stage if it is over; the end then waits for nothing.
+    /// Returns the stage if it is over, after which the end waits for nothing; `None`: it is not over.
     #[inline(always)]
     pub fn settle(&mut self) -> Option<Stage> {
         if self.connection.totals().delivered_bytes < self.watched_bytes {
@@ -143,7 +144,7 @@ impl End {
         Some(over)
     }
 
-    /// Processes an arriving packet. `rtts` records the round-trip time of each packet that it
+    /// Processes an arriving packet. `rtts` records the round-trip time of each packet that the arriving one
     /// acknowledges.
     #[inline(always)]
     pub fn receive(
@@ -168,7 +169,8 @@ impl End {
         connection.receive(now, segment, &mut wire);
     }
 
-    /// Passes an arriving packet through the port. Returns whether it goes on to the guest.
+    /// Passes an arriving packet through the port. Returns whether the packet goes on to the guest; false: the port
+    /// drops it.
     #[inline(always)]
     pub fn arrive(&mut self, now: Nanos, segment: &mut Segment, couplings: &mut Couplings) -> bool {
         let Some(port) = &mut self.port else {
@@ -181,7 +183,7 @@ impl End {
         !reason.drops()
     }
 
-    /// Sends what the port has held until now, both ways.
+    /// Sends the packets held at the port that are due now, to the guest and to the network.
     pub fn release(&mut self, now: Nanos, network: &mut Network<Packet>, rtts: &mut PacketRtts) {
         while let Some(out) = self.hold.as_mut().and_then(|hold| hold.take(now)) {
             match out {
@@ -195,7 +197,8 @@ impl End {
         }
     }
 
-    /// Sends a copy that the port has kept, as if the guest had sent it again.
+    /// Passes a segment of the guest that the port has stored through the port programs again, and sends it to
+    /// the network as a retransmission.
     fn retransmit(&mut self, now: Nanos, mut segment: Segment, network: &mut Network<Packet>) {
         if let Some(port) = &mut self.port
             && port.from_guest(now, &mut segment).drops()

@@ -9,23 +9,23 @@ pub enum SimError {
     /// Hosts in the simulator can't do what the experiment asks; the message names the place and the remedy.
     #[error("{0}")]
     Refused(String),
-    /// The network's description is wrong.
+    /// The description of the network is wrong.
     #[error("network: {0}")]
     Network(#[from] NetError),
     /// No chain of links connects a guest and its receiver.
     #[error("{flow}: no way from host {from} to host {to}; connect them through a switch")]
     NoRoute {
-        /// The flow's name.
+        /// Name of the flow.
         flow: String,
-        /// The sending host's number.
+        /// Number of the sending host.
         from: u32,
-        /// The receiving host's number.
+        /// Number of the receiving host.
         to: u32,
     },
     /// A capture could not be written.
     #[error("could not write the capture {file}: {why}")]
     Capture {
-        /// Path of the file.
+        /// Path of the capture file.
         file: String,
         /// The operating system's or the format's reason.
         why: String,

@@ -5,7 +5,7 @@ use uc_core::{Flow, Law, Reason, consts, law};
 use uc_experiment::{LawEvent, LawEventKind};
 use uc_net::Nanos;
 
-/// The fields of a flow that tell its events, before a segment.
+/// The fields of a flow that show the law's events by their changes, as they were before a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Noted {
     cuts: u32,
@@ -15,7 +15,7 @@ pub struct Noted {
 }
 
 impl Noted {
-    /// Reads the fields.
+    /// Reads the fields of a flow that show events.
     #[inline]
     pub fn of(flow: &Flow) -> Noted {
         Noted {
@@ -31,7 +31,7 @@ impl Noted {
         self.cuts == flow.cuts && self.losses == flow.losses && self.ca == flow.ca
     }
 
-    /// Returns which events the segment was. Counters that fell are those of a new connection.
+    /// Returns the events that the segment caused. Counters that fell belong to a new connection, and show no event.
     fn kinds(&self, flow: &Flow, reason: Reason) -> [Option<LawEventKind>; 3] {
         let ca = u32::from(flow.ca);
         let is_loss = flow.losses > self.losses;
@@ -61,7 +61,7 @@ impl Noted {
 pub struct Events(Vec<LawEvent>);
 
 impl Events {
-    /// Adds what a segment was to the flow that it passed or was dropped from.
+    /// Adds the events that a segment caused at its flow, whether the segment passed or was dropped.
     #[inline]
     pub fn note(&mut self, now: Nanos, before: Noted, flow: &Flow, reason: Reason) {
         if before.is_same(flow) && reason != Reason::BEYOND_EDGE {
@@ -115,7 +115,7 @@ fn in_bytes(flow: &Flow, window: u32) -> u32 {
     window.saturating_mul(unit)
 }
 
-/// Returns the window that a reduction leads to: profile `linux` reduces cwnd to it step by step.
+/// Returns the window to which a reduction leads. Profile `linux` reduces cwnd to this window step by step.
 fn aim(flow: &Flow) -> u32 {
     let is_reducing = [consts::CA_CWR, consts::CA_RECOVERY].contains(&u32::from(flow.ca));
     if counts_segments(flow) && is_reducing {

@@ -1,9 +1,9 @@
 //! DCTCP's α of a sender that knows the mark of every byte: the reference for the estimate of a
 //! port's shadow, which learns of marks through a receiver's echo.
 //!
-//! This is an instrument, not part of a port: it sees both ends. Marks are taken from data as they
-//! reach the receiver's host, and count when the ACK of their bytes reaches the sender's port, over
-//! the same observation windows as the shadow's. So the two differ by the echo alone.
+//! This is an instrument, not part of a port: it sees both ends. It takes marks from data as they reach the receiver's
+//! host, and counts them when the ACK of their bytes reaches the sender's port, over the same observation windows as
+//! the shadow. So both estimates differ by the echo alone.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use uc_core::{Flow, Policy, consts};
 
 /// The value 1 in α's unit of 1/2³⁰.
 const ONE_Q30: u32 = 1 << 30;
-/// Maximum window (RFC 7323 §2.3): an ACK beyond it is garbage.
+/// Maximum window (RFC 7323 §2.3). An ACK that covers more bytes at once is ignored.
 const WINDOW_MAX_BYTES: u32 = 1 << 30;
 
 /// The variables of RFC 8257 §3.3, with true marks.
@@ -22,11 +22,11 @@ pub struct ExactAlpha {
     is_open: bool,
     /// SND.UNA as the port knows it.
     una: u32,
-    /// DCTCP.WindowEnd (RFC 8257 §3.3).
+    /// Variable DCTCP.WindowEnd of RFC 8257 §3.3, a sequence number.
     window_end: u32,
-    /// DCTCP.BytesAcked (RFC 8257 §3.3).
+    /// Variable DCTCP.BytesAcked of RFC 8257 §3.3.
     acked_bytes: u64,
-    /// DCTCP.BytesMarked (RFC 8257 §3.3).
+    /// Variable DCTCP.BytesMarked of RFC 8257 §3.3.
     marked_bytes: u64,
     /// Marked bytes that no ACK has covered: ascending ranges that neither touch nor overlap.
     marked: VecDeque<(u32, u32)>,

@@ -19,14 +19,14 @@ const PORT_FIRST: usize = 49_152;
 const PORTS: usize = (1 << 16) - PORT_FIRST;
 /// Size of an IPv4 header without options.
 const IPV4_HEADER_BYTES: u32 = 20;
-/// Routers that a packet may cross.
+/// Time to live of packets, in routers.
 const HOPS: u8 = 64;
 /// IP protocol of packets without a TCP header, which stand for probes and turns: for experiments
 /// (RFC 3692 §2.1).
 const NOT_TCP: IpNumber = IpNumber::EXPERIMENTAL_AND_TESTING_0;
 /// Bytes of a packet without a TCP header, after its IP header.
 const NOT_TCP_BYTES: usize = 20;
-/// Payload of all segments.
+/// Payload of all captured segments: zeros.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Returns the Ethernet, IP and TCP headers of a packet between two hosts, with checksums.
@@ -81,7 +81,7 @@ pub(crate) fn headers(packet: &Packet, ip_header_bytes: u32, from: HostId, to: H
     bytes
 }
 
-/// Returns what follows the IP header: the TCP header, or the bytes of a packet without one.
+/// Returns the bytes after the IP header: the TCP header, or the content of a packet without one.
 fn inner(packet: &Packet, is_ipv4: bool, from: HostId, to: HostId) -> Vec<u8> {
     let segment = &packet.segment;
     if segment.flags == 0 {
@@ -154,8 +154,8 @@ fn options(segment: &Segment) -> Vec<TcpOptionElement> {
     laid
 }
 
-/// Returns an end's port. A guest's port numbers its connection, its peer's the generation: no two
-/// connections of a run have the same pair, up to the 4,096th at one index.
+/// Returns an end's TCP port. The guest's port stands for the connection's index, the receiver's for its generation. No
+/// two connections of a run have the same pair, up to the 4,096th at one index.
 fn port(end: Address) -> u16 {
     let (connection, is_receiver) = (end.place() / 2, end.place() % 2 == 1);
     let number = if is_receiver {

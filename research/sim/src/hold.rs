@@ -19,7 +19,7 @@ pub enum Way {
 #[derive(Clone, Debug)]
 pub struct Held {
     hold: Hold<(), Packet>,
-    /// Time of the last call.
+    /// Time of the last call, on the run's clock.
     now: Nanos,
 }
 
@@ -68,8 +68,8 @@ impl Held {
         self.hold.sent(now.0, (), &parse(segment), copy);
     }
 
-    /// Takes a packet towards the guest that has passed the port's core. `answers`: whether a law
-    /// answers the flow's losses, without which the host must not hide them.
+    /// Takes a packet towards the guest that has passed the port's core. `answers`: whether a law reacts to the flow's
+    /// losses. Without a law the host must not hide losses from the guest.
     pub fn arrived(&mut self, now: Nanos, segment: &Segment, answers: bool) {
         self.now = now;
         self.hold
@@ -79,7 +79,7 @@ impl Held {
         }
     }
 
-    /// Returns when [`Held::take`] has something.
+    /// Returns the time from which [`Held::take`] has a packet; `None`: nothing is held.
     pub fn due(&self) -> Option<Nanos> {
         self.hold.next_at().map(|at_ns| Nanos(at_ns).max(self.now))
     }
@@ -106,7 +106,7 @@ impl Held {
         })
     }
 
-    /// Returns the counters.
+    /// Returns the counters of held packets.
     pub fn counts(&self) -> Counts {
         self.hold.counts()
     }

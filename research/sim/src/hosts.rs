@@ -48,9 +48,9 @@ pub struct Hosts {
     network: Network<Packet>,
     /// Rate and propagation delay of each link.
     wires: Vec<(BitsPerSec, Nanos)>,
-    /// Decides at all ports.
+    /// Core that decides about packets at all ports.
     core: Core,
-    /// Ports of the hosts with a policy.
+    /// Ports of the hosts that have had a connection with a policy.
     ports: BTreeMap<HostId, Rc<RefCell<TenantPort>>>,
     port_settings: Settings,
     ends: Vec<End>,
@@ -65,14 +65,14 @@ pub struct Hosts {
     instant_events: u32,
     ip_header_bytes: u32,
     rtts: PacketRtts,
-    /// Whether the instruments of an end ask for the marks of its data.
+    /// Whether the instruments of any end need the marks of the end's data.
     notes_marks: bool,
     couplings: Couplings,
     starts: Starts,
     machines: Machines,
     receiver_machines: BTreeMap<HostId, usize>,
     capture: Option<Box<Capture>>,
-    /// Counters of what ports held for connections that are gone.
+    /// Counters of packets that ports have held, summed over connections that are gone.
     held: uc_hold_core::Counts,
 }
 
@@ -126,18 +126,19 @@ impl Hosts {
         self.core = core;
     }
 
-    /// Gives these settings to the ports of hosts without a connection.
+    /// Sets the settings of ports that are created from now on. A host's port is created with the host's first
+    /// connection that has a policy.
     pub fn set_ports(&mut self, settings: Settings) {
         self.port_settings = settings;
     }
 
-    /// Captures packets from now on, which is before the first of them.
+    /// Captures packets from now on. Call it before the first packet.
     pub fn start_capture(&mut self, capture: Capture) {
         self.network.show_all();
         self.capture = Some(Box::new(capture));
     }
 
-    /// Returns the capture, which has all packets up to now; `None` without one.
+    /// Ends the capture and returns it, with all packets up to now; `None`: no capture was started.
     pub fn end_capture(&mut self) -> Option<Capture> {
         self.capture.take().map(|capture| *capture)
     }
@@ -147,8 +148,8 @@ impl Hosts {
         self.now
     }
 
-    /// Processes events up to and including `limit`, or up to the first notice for an application,
-    /// which it returns; the current time is then that of the notice.
+    /// Processes events up to and including `limit`. Stops at the first notice for an application and returns it; the
+    /// current time is then that of the notice. `None`: no notice came by `limit`.
     ///
     /// # Errors
     /// Events follow one another without time advancing.
@@ -174,7 +175,7 @@ impl Hosts {
         }
     }
 
-    /// Returns the next packet that reaches a host up to `until`.
+    /// Returns the next packet that reaches a host up to `until`; `None`: none does.
     #[inline(always)]
     fn next_arrival(&mut self, until: Nanos) -> Option<Arrival> {
         if self.capture.is_some() {
@@ -183,7 +184,8 @@ impl Hosts {
         self.network.next_arrival(until, &mut ())
     }
 
-    /// Returns the next packet that reaches a host up to `until`, and shows the capture each packet.
+    /// Returns the next packet that reaches a host up to `until` (`None`: none does), and shows the capture each packet
+    /// on the way.
     #[cold]
     #[inline(never)]
     fn next_captured(&mut self, until: Nanos) -> Option<Arrival> {
@@ -229,8 +231,8 @@ impl Hosts {
         self.notice(place, over)
     }
 
-    /// Delivers a packet where more than its end takes part: a virtual machine, a coupled group, the
-    /// control of starts, or an instrument that asks for marks.
+    /// Delivers a packet that concerns more than its end: a virtual machine, a coupled group, the control of starts, or
+    /// an instrument that needs marks.
     fn deliver_in_part(&mut self, place: usize, packet: &mut Packet) -> Option<Notice> {
         let end = &self.ends[place];
         if self.starts.is_used() {
@@ -249,7 +251,8 @@ impl Hosts {
         self.pass(place, packet)
     }
 
-    /// Passes a packet that no start holds to its end.
+    /// Passes a packet to its end, once no start holds it back. Returns a notice for the end's application, if one is
+    /// due.
     fn pass(&mut self, place: usize, packet: &mut Packet) -> Option<Notice> {
         if self.ends[place].vm_end.is_some() {
             return self.deliver_to_machine(*packet);
@@ -271,8 +274,8 @@ impl Hosts {
         self.notice(place, over)
     }
 
-    /// Records data that reached a receiver's host with a mark at its sender's instruments: the
-    /// sender itself learns of marks only by an echo.
+    /// Records data that reached a receiver's host with a mark, at the instruments of the data's sender. (The sender
+    /// itself learns of marks only from an echo.)
     fn note_mark(&mut self, packet: &Packet) {
         let segment = &packet.segment;
         let peer = self.ends.get_mut(packet.to.peer().place());
@@ -283,7 +286,8 @@ impl Hosts {
         }
     }
 
-    /// Handles a timer that fired, whose deadline may have moved on since it was armed.
+    /// Handles a timer that fired; its deadline may have moved on since it was armed. Returns a notice for an
+    /// application, if one is due.
     fn ring(&mut self, timer: TimerId) -> Option<Notice> {
         let place = match self.owners[timer.index()] {
             TimerOwner::End(place) => place,
@@ -340,7 +344,8 @@ impl Hosts {
         }
     }
 
-    /// Returns the notice for a stage that is over.
+    /// Returns the notice for a stage that is over; `None`: its application gets none, or gets one when the other side
+    /// closes, too.
     fn notice(&mut self, place: usize, over: Stage) -> Option<Notice> {
         let slot = Slot(place as u32 / 2);
         let side = if place.is_multiple_of(2) {
@@ -361,7 +366,7 @@ impl Hosts {
     }
 }
 
-/// Updates an end after a packet: its timer, and its stage, which it returns if it is over.
+/// Sets an end's timer after a packet. Returns the end's stage if it is over; otherwise `None`.
 #[inline(always)]
 fn settle(timers: &mut Timers, end: &mut End) -> Option<Stage> {
     timers.keep(end.timer, end.deadline());

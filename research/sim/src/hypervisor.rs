@@ -15,21 +15,22 @@ pub use vm_end::{Counts, VmEnd};
 pub struct CorePlan {
     /// Number of VMs that share the core, guests and others.
     pub turns: u32,
-    /// Length of a time slice.
+    /// Length of the time slice of a VM.
     pub slice: Nanos,
-    /// Maximum by which a slice may end early, at random.
+    /// Maximum by which a slice may end early, at random; at most half a slice counts.
     pub jitter: Nanos,
     /// Seed of the random stream for the jitter.
     pub seed: u64,
     /// Phase of the slices at the start of the run, from the start of the first VM's slice.
     pub offset: Nanos,
-    /// Time for which a VM that is not running runs at once when a packet arrives for it.
+    /// Time for which a VM that is not running runs at once when a packet arrives for it; `None`: the VM waits for its
+    /// slice.
     pub boost: Option<Nanos>,
     /// The guests, which have the first slices; at most `turns`.
     pub guests: Vec<MachinePlan>,
 }
 
-/// A change of the running VM, by number among all VMs.
+/// A change of the running VM; guests by number among all guests' VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
     /// Guest whose VM stops running; `None`: the VM is not a guest's.
@@ -38,7 +39,7 @@ pub struct Switch {
     pub wakes: Option<usize>,
 }
 
-/// The state of a core.
+/// The state of a CPU core that several VMs share.
 #[derive(Clone, Debug)]
 pub struct Core {
     turns: u32,
@@ -52,7 +53,7 @@ pub struct Core {
     guests: u32,
     turn: u32,
     turn_end: Nanos,
-    /// VM that runs because of a packet, and until when.
+    /// VM that runs because of a packet, by index on the core, and until when; `None`: the VM of the slice runs.
     boosted: Option<(u32, Nanos)>,
     switches: u64,
     boosts: u64,
@@ -80,7 +81,7 @@ impl Core {
         }
     }
 
-    /// Returns the index of the VM that runs, by a packet or by its slice.
+    /// Returns the index on the core of the VM that runs, because of a packet or by its slice.
     fn occupant(&self) -> u32 {
         self.boosted.map_or(self.turn, |(turn, _)| turn)
     }
@@ -94,8 +95,7 @@ impl Core {
         self.guest(self.occupant())
     }
 
-    /// Returns when the running VM next changes without a packet; `None` on a core that is not
-    /// shared.
+    /// Returns when the running VM next changes if no packet arrives; `None` on a core that is not shared.
     pub fn next_change(&self) -> Option<Nanos> {
         let turn_end = (self.turns > 1).then_some(self.turn_end);
         match (turn_end, self.boosted) {
@@ -116,7 +116,8 @@ impl Core {
         self.switch(before)
     }
 
-    /// Handles a packet for a guest of this core that isn't running.
+    /// Handles a packet for a guest of this core that isn't running: the guest runs at once, if the core's plan has a
+    /// boost.
     pub fn packet(&mut self, guest: usize, now: Nanos) -> Switch {
         let Some(boost) = self.boost else {
             return Switch::default();

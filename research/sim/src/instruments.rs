@@ -45,8 +45,8 @@ impl AckGaps {
     }
 }
 
-/// Maximum number of flows for which each histogram is allocated whole in advance (17 kB). With more
-/// flows histograms grow on demand.
+/// Maximum number of flows for which each histogram is allocated in full at the start (17 kB each). With more flows,
+/// histograms grow on demand.
 const ROOMY_FLOWS_MAX: usize = 1_024;
 
 /// Round-trip times of the packets of every flow, while they are measured.
@@ -74,12 +74,12 @@ impl PacketRtts {
         self.flows.resize_with(flows, empty);
     }
 
-    /// Stops timing; ACKs of earlier packets no longer count either.
+    /// Stops timing; later ACKs of packets sent before do not count either.
     pub fn stop(&mut self) {
         self.is_on = false;
     }
 
-    /// Returns the times of a flow, in nanoseconds; `None` if they were never measured.
+    /// Returns the round-trip times of a flow's packets, in nanoseconds; `None` if they were never measured.
     pub fn of(&self, flow: usize) -> Option<&Histogram> {
         self.flows.get(flow)
     }
@@ -95,15 +95,14 @@ impl PacketRtts {
     }
 }
 
-/// The instruments at one guest's end of a connection. What every packet touches is in the first line
-/// of the cache.
+/// The instruments at one guest's end of a connection. The fields that every packet uses are in the first cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Instruments {
     packets: PacketTimes,
     /// Gaps between the ACKs that reached the guest.
     pub gaps: AckGaps,
-    /// Port's α if every mark were known; `None` without an α.
+    /// The α that the port's law would have if it knew every mark; `None`: the port's law has no α.
     pub exact: Option<ExactAlpha>,
 }
 
@@ -117,7 +116,8 @@ impl Instruments {
         }
     }
 
-    /// Observes an arriving segment that has passed the port.
+    /// Observes an arriving segment that has passed the port. Calls `tell` with the round-trip time of each timed
+    /// packet that the segment acknowledges.
     #[inline(always)]
     pub fn arrived(
         &mut self,

@@ -11,20 +11,20 @@ use uc_law::{CouplingRules, group_policy};
 pub struct CoupledGroup {
     /// Policy of the group's controller.
     pub policy: GroupPolicy,
-    /// Weights of the group's guests.
+    /// Weights of the group's guests, each 1 to 255.
     pub weights: Vec<u8>,
 }
 
 /// A flow's position in the coupled groups of its scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Number of the group.
+    /// Number of the group that the flow belongs to.
     pub group: usize,
     /// Number of the guest in its group.
     pub guest: usize,
-    /// Weight among its guest's flows.
+    /// Weight of the flow among the flows of its guest.
     pub priority: u8,
-    /// Whether the guest's port shadow, not its TCP, is in the group.
+    /// Whether the shadow at the guest's port is in the group, not the guest's TCP.
     pub by_port: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Memberships<'a> {
         }
     }
 
-    /// Returns the finished groups.
+    /// Returns the groups, once all flows have joined.
     pub fn into_groups(self) -> Vec<CoupledGroup> {
         self.groups
     }

@@ -42,8 +42,8 @@ impl Address {
         Address(self.0 ^ 1)
     }
 
-    /// Returns what stands for the connection where paths are chosen, as a hash of addresses and ports
-    /// would; the same for both ends.
+    /// Returns the input of the hash that chooses the connection's path among equally short ones; the same for both
+    /// ends. (On a real network: addresses and ports.)
     #[inline]
     pub fn path_key(self) -> u64 {
         u64::from(self.0 | 1)
@@ -55,20 +55,20 @@ impl Address {
     }
 }
 
-/// A probe of a flow's start: a frame of minimum size without a TCP header. In the simulator a
-/// segment without any flag stands for it, which no TCP sends, and for a [`Turn`].
+/// A probe of a flow's start: a frame of minimum size without a TCP header. In the simulator, a segment without flags,
+/// which no TCP sends, stands for a probe or a [`Turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Index of the probe, from 0.
     pub index: u8,
     /// Number of probes that are sent before the flow.
     pub of: u8,
-    /// Send time on its host's clock in nanoseconds, modulo 2³².
+    /// Send time on the sending host's clock, in nanoseconds modulo 2³².
     pub sent_ns: u32,
 }
 
-/// A packet about a flow's pacing slot on a shared link, as small as a probe. It has the address of
-/// the end that asks.
+/// A packet about a flow's pacing slot on a shared link, as small as a probe. The question and the answer both have the
+/// address of the end that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// The question, to the receiving host that grants pacing slots.
@@ -83,7 +83,7 @@ pub enum Turn {
     },
 }
 
-/// `window` of the segments that stand for packets without a TCP header.
+/// Values of `window` in segments that stand for packets without a TCP header: probes, questions and answers.
 const PROBE: u16 = 0;
 const ASK: u16 = 1;
 const ANSWER: u16 = 2;
@@ -98,10 +98,10 @@ const PROBE_BYTES: u32 = 20;
 pub struct Packet {
     /// Segment with the ECN field of its IP header.
     pub segment: Segment,
-    /// Address of the receiving end.
+    /// Address of the end that receives the packet.
     pub to: Address,
     size_bytes: u16,
-    /// Flow of the record for which it is counted.
+    /// Flow of the record for which the packet is counted.
     flow: u16,
 }
 
@@ -124,13 +124,13 @@ impl Packet {
         }
     }
 
-    /// Creates the packet of a probe to that end; it is ECN-capable.
+    /// Creates the packet of a probe to the end `to`; it is ECN-capable.
     pub fn of_probe(probe: Probe, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
         let number = u32::from(probe.index) | u32::from(probe.of) << 8;
         Packet::small(PROBE, (number, probe.sent_ns), ip_header_bytes, to, flow)
     }
 
-    /// Creates a packet about the turn of the end with that address; it is ECN-capable.
+    /// Creates a packet about the pacing slot of the end with the address `to`; it is ECN-capable.
     pub fn of_turn(turn: Turn, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
         let (kind, number) = match turn {
             Turn::Ask { bytes } => (ASK, bytes),
@@ -162,7 +162,7 @@ impl Packet {
         }
     }
 
-    /// Returns the probe, if the packet is one.
+    /// Returns the probe; `None` if the packet is none.
     #[inline]
     pub fn probe(&self) -> Option<Probe> {
         let segment = &self.segment;
@@ -173,7 +173,7 @@ impl Packet {
         })
     }
 
-    /// Returns what the packet says of a turn, if it is about one.
+    /// Returns the question or answer about a pacing slot; `None` if the packet is neither.
     #[inline]
     pub fn turn(&self) -> Option<Turn> {
         let segment = &self.segment;

@@ -11,10 +11,10 @@ use uc_net::Nanos;
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Nanos,
-    /// Sequence number after its last byte.
+    /// Sequence number after the packet's last byte.
     end: u32,
     payload_bytes: u16,
-    /// Whether at least a part was retransmitted.
+    /// Whether any byte of the packet was retransmitted.
     again: bool,
 }
 
@@ -22,7 +22,7 @@ struct Sent {
 #[derive(Clone, Debug, Default)]
 pub struct PacketTimes {
     waiting: VecDeque<Sent>,
-    /// End of all data ever sent; `None` before the first.
+    /// Sequence number after all data ever sent; `None` before the first data.
     highest: Option<u32>,
 }
 
@@ -31,7 +31,8 @@ fn is_after(a: u32, b: u32) -> bool {
 }
 
 impl PacketTimes {
-    /// Records data sent at `now`. With `is_timed` false only the sequence range is recorded.
+    /// Records data sent at `now`. If `is_timed` is false, it records only the sequence range, to recognise
+    /// retransmissions.
     #[inline(always)]
     pub fn sent(&mut self, now: Nanos, seq: u32, payload_bytes: u16, is_timed: bool) {
         let end = seq.wrapping_add(u32::from(payload_bytes));
@@ -67,8 +68,8 @@ impl PacketTimes {
         }
     }
 
-    /// Processes an ACK that arrives at `now`: calls `tell` with the round-trip time of every
-    /// packet that it covers.
+    /// Processes an ACK that arrives at `now`: calls `tell` with the round-trip time of every packet that it
+    /// acknowledges in full and of which nothing was retransmitted.
     #[inline(always)]
     pub fn acknowledged(&mut self, now: Nanos, ack: u32, mut tell: impl FnMut(Nanos)) {
         while let Some(sent) = self.waiting.front()

@@ -1,9 +1,9 @@
 //! A tenant port in the simulator: the same C that the kernel runs, between a guest and the wire.
 //!
-//! The code around the core does what `bpf/port/port.bpf.c` does: parse, find the flow, call the
-//! core, ask the flow's group for its share, keep or forget the flow by the core's reason
-//! ([`uc_core::slot`]), write the edit, count the reason. A [`Port`] has the flow of one connection; all
-//! those of a guest have places in one [`TenantPort`], which also has the guest's hooks.
+//! The code around the core does what `bpf/port/port.bpf.c` does: parse, find the flow, call the core, ask the flow's
+//! group for its share, keep or forget the flow by the core's reason ([`uc_core::slot`]), write the edit, count the
+//! reason. A [`Port`] has the flow of one connection. The flows of all connections of a guest have entries in one
+//! [`TenantPort`], which also has the guest's hooks.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,17 +25,17 @@ pub struct Port {
     slot: Slot,
     /// The port of the guest, which its connections share.
     tenant: Rc<RefCell<TenantPort>>,
-    /// The place of the flow there.
+    /// Entry of the flow in `tenant`; `None`: the port has no flow.
     place: Option<Place>,
-    /// Segments by the code of their reason.
+    /// Number of segments by the code of their reason.
     counts: Box<[u64]>,
     events: Events,
-    /// Duplicate ACKs to the guest; `None`: it sends none.
+    /// Duplicate ACKs to the guest; `None`: the port sends none.
     dupacks: Option<Box<Dupacks>>,
 }
 
 impl Port {
-    /// Creates a port of the tree's core without a flow.
+    /// Creates a port of the repository's own core without a flow, for a guest with one connection.
     pub fn new(policy: Policy) -> Port {
         Port::with_core(COMPILED, policy)
     }
@@ -45,8 +45,8 @@ impl Port {
         Port::at(TenantPort::shared(Settings::default()), core, policy, 0)
     }
 
-    /// Creates the part of a guest's port for one connection, whose flow has a weight in a sum of
-    /// windows; 0: in no sum.
+    /// Creates the part of a guest's port for one connection. `share`: weight of the connection's flow in a sum of
+    /// laws' windows; 0: the flow is in no sum.
     pub fn at(tenant: Rc<RefCell<TenantPort>>, core: Core, policy: Policy, share: u8) -> Port {
         Port {
             slot: Slot::with_core(core, policy).sharing(share),
@@ -58,12 +58,12 @@ impl Port {
         }
     }
 
-    /// Makes the port send its guest duplicate ACKs when the flow has gone silent.
+    /// Makes the port send its guest duplicate ACKs when the flow falls silent.
     pub fn send_dupacks(&mut self, policy: dupack::Policy) {
         self.dupacks = Some(Box::new(Dupacks::new(policy)));
     }
 
-    /// Returns when duplicate ACKs are due if nothing passes until then.
+    /// Returns when duplicate ACKs are due if nothing passes the port until then; `None`: none will be.
     #[inline]
     pub fn dupacks_due(&self) -> Option<Nanos> {
         self.dupacks.as_ref()?.due(self.flow()?)
@@ -78,7 +78,8 @@ impl Port {
         }
     }
 
-    /// Returns a duplicate ACK for the guest, which passes the port like one from the network.
+    /// Returns a duplicate ACK for the guest; pass it through the port like one from the network. `None` without a
+    /// flow.
     pub fn dupack(&self) -> Option<Segment> {
         self.flow().map(segment)
     }
@@ -93,8 +94,8 @@ impl Port {
         self.to_guest_of(now, segment, &mut |_| None)
     }
 
-    /// Passes a segment from the network to the guest at a port whose flow may have a group: calls
-    /// `share` where the group sets its window.
+    /// Passes a segment from the network to the guest at a port whose flow may be in a group: calls `share` where the
+    /// group sets the flow's window.
     pub fn to_guest_of(&mut self, now: Nanos, segment: &mut Segment, share: Share<'_>) -> Reason {
         self.pass(now, segment, consts::TO_GUEST, share)
     }
@@ -105,8 +106,8 @@ impl Port {
         self.slot.flow().filter(|_| self.has_place())
     }
 
-    /// Takes over the flow of another port, whose moments are by this port's clock; it gets a place unless
-    /// the guest has too many flows.
+    /// Takes over the flow of another port, whose times are by this port's clock. Takes nothing if the guest has too
+    /// many flows.
     pub fn take_over(&mut self, now: Nanos, flow: Flow) {
         let place = self.tenant.borrow_mut().enter(&flow, false, now.0);
         self.place = place.ok();
@@ -136,7 +137,7 @@ impl Port {
         Reason::all().zip(self.counts.iter().copied())
     }
 
-    /// Returns the law's events since they were last taken, those of a kind as one.
+    /// Returns the law's events since they were last taken; events of the same kind are one entry.
     pub fn take_events(&mut self) -> impl Iterator<Item = LawEvent> + '_ {
         self.events.take()
     }
@@ -174,8 +175,8 @@ impl Port {
     }
 }
 
-/// Converts a segment to the core's form, as `bpf/packet.h` does: of a SYN or SYN-ACK the offers
-/// count, of another segment to the guest the SACK blocks.
+/// Converts a segment to the core's form, as `bpf/packet.h` does: from a SYN or SYN-ACK it reads the offers, from any
+/// other segment to the guest the SACK blocks.
 pub(crate) fn parse(segment: &Segment, direction: u32) -> uc_core::Segment {
     let mut parsed = uc_core::Segment {
         seq: segment.seq,

@@ -1,4 +1,4 @@
-//! Where the packets of an end come from and go to.
+//! The hosts, path and addresses of an end's packets.
 
 use uc_net::{HostId, Path};
 
@@ -7,13 +7,13 @@ use crate::packet::Address;
 /// The addresses and the flow number of an end's packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// Host of the end.
+    /// Host on which the end is.
     pub from: HostId,
-    /// Path to the peer's host.
+    /// Path from the end's host to the peer's host.
     pub path: Path,
-    /// Address of the end itself.
+    /// Address of the end.
     pub address: Address,
-    /// Flow number in the record.
+    /// Number of the flow in the run's record.
     pub flow: u32,
     /// IP header size of the end's packets, in bytes.
     pub ip_header_bytes: u32,

@@ -20,12 +20,12 @@ use crate::world::World;
 /// Maximum virtual time between two checks of the cancel flag.
 const LOOK: Nanos = Nanos::from_millis(10);
 
-/// What a run of a case depends on: the same gives the same record, byte for byte.
+/// The inputs of a run in addition to experiment and case. Equal inputs give the same record, byte for byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Repetition {
     /// Number of the run, from 0.
     pub run: u32,
-    /// Seed of everything random.
+    /// Seed from which all random numbers of the run are drawn.
     pub seed: u64,
     /// Core that decides at the ports.
     pub core: Core,
@@ -43,7 +43,7 @@ pub fn check(experiment: &Experiment, case: &Case) -> Result<(), SimError> {
 
 /// Runs `case` once. Runs share nothing: many can run at once in one process.
 ///
-/// `progress` is called with the virtual time on the calling thread, at least every 10 ms of it.
+/// `progress` is called on the calling thread with the virtual time, at least every 10 ms of virtual time.
 ///
 /// # Errors
 /// Requirements of the case that can't be met, before time zero; time that does not advance and
@@ -62,8 +62,8 @@ pub fn run_case(
     Ok(record)
 }
 
-/// Runs `case` once as [`run_case`] does, to the same record, and writes the packets at the bottleneck
-/// into a file (see [`Capture`]); of several bottlenecks, at the one whose queue is sampled.
+/// Runs `case` once as [`run_case`] does, with the same record, and writes the packets at the bottleneck into a file
+/// (see [`Capture`]). Of several bottlenecks, it captures the one whose queue is sampled.
 ///
 /// # Errors
 /// As [`run_case`]; [`SimError::Refused`] without a bottleneck; [`SimError::Capture`], after which
@@ -233,9 +233,9 @@ impl Run<'_> {
         links
     }
 
-    /// Returns segments by the reasons of the ports, as `port_…` and `receiver_port_…`, unfinished
-    /// flows, as `unfinished_…`, and the counters of hypervisors, as `hypervisor_…`, and of ports that
-    /// hold packets, as `hold_…`.
+    /// Returns the counters of the record: segments by the reasons of the ports (`port_…`, `receiver_port_…`),
+    /// unfinished flows (`unfinished_…`), counters of hypervisors (`hypervisor_…`), of starts, and of ports that hold
+    /// packets (`hold_…`).
     fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
         for (name, count) in self.world.hosts.hypervisor_counts() {

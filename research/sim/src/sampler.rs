@@ -26,8 +26,7 @@ pub fn sample_flows(
     }
 }
 
-/// Samples a flow: counters are the sums over its connections; windows and times are the
-/// youngest's.
+/// Samples a flow. Counters are sums over its connections; windows and times are those of its youngest open connection.
 fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
     let (totals, delivered_bytes) = totals(hosts, flow);
     let youngest = flow.open().next_back();
@@ -73,7 +72,7 @@ pub fn totals(hosts: &Hosts, flow: &Flow) -> (Totals, u64) {
     (totals, delivered_bytes)
 }
 
-/// Returns the sums over all of a flow's connections so far.
+/// Returns the sums over all of a flow's connections so far, open and closed.
 pub fn sums(hosts: &Hosts, flow: &Flow) -> Retired {
     let mut sums = flow.retired().clone();
     for slot in flow.open() {
@@ -82,7 +81,7 @@ pub fn sums(hosts: &Hosts, flow: &Flow) -> Retired {
     sums
 }
 
-/// Samples the queue of a bottleneck now.
+/// Samples the queue of a bottleneck now; `None` for a link of another topology.
 pub fn sample_queue(hosts: &mut Hosts, bottleneck: LinkId) -> Option<QueueSample> {
     let at_ns = hosts.now().0;
     let report = hosts.link(bottleneck)?;
@@ -94,7 +93,7 @@ pub fn sample_queue(hosts: &mut Hosts, bottleneck: LinkId) -> Option<QueueSample
     })
 }
 
-/// Creates records without samples.
+/// Creates a record without samples for each flow.
 pub fn empty_records(labels: &[Label]) -> Vec<FlowRecord> {
     let record = |label: &Label| FlowRecord {
         group: label.group.clone(),

@@ -37,7 +37,7 @@ pub struct StartEnd {
     /// Segments that the end's TCP has just sent.
     pub sent: Vec<Segment>,
     held: VecDeque<Segment>,
-    /// Time at which the first held segment is released; all others follow.
+    /// Time at which all held segments are released.
     release: Nanos,
 }
 
@@ -47,12 +47,12 @@ enum Role {
     Receiving(Start),
 }
 
-/// A packet that the end sends now.
+/// A packet that the end's host sends now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// A segment of the end's TCP.
     Segment(Segment),
-    /// A probe of the path.
+    /// A probe that measures the path.
     Probe(Probe),
     /// A question for the flow's pacing slot.
     Ask(Turn),
@@ -84,8 +84,8 @@ impl StartEnd {
         }
     }
 
-    /// Processes a packet from the network before the port sees it. Returns true if it was for the
-    /// host alone.
+    /// Processes a packet from the network before the port sees it. Returns true if the packet goes no further now: it
+    /// is a probe, or waits for the flow's pacing slot.
     pub fn arrives(&mut self, now: Nanos, ends: Ends, packet: &Packet, hosts: &mut Starts) -> bool {
         let segment = &packet.segment;
         match (&mut self.role, packet.probe()) {
@@ -110,7 +110,8 @@ impl StartEnd {
         }
     }
 
-    /// Processes the segments that the TCP has sent: each enters the network or waits here.
+    /// Processes the segments that the TCP has sent: passes each to `out`, or holds it. A copy of a held SYN is
+    /// dropped.
     pub fn departs(
         &mut self,
         now: Nanos,
@@ -150,8 +151,8 @@ impl StartEnd {
         self.held.iter().any(|segment| segment.has(flags::SYN))
     }
 
-    /// Returns whether a packet from the network belongs to what follows the flow's first window,
-    /// or to a flow whose windows are not set at this host.
+    /// Returns whether a packet from the network comes after the flow's first window, or belongs to a flow whose
+    /// windows are not set at this host.
     pub fn is_steady(&self, packet: &Packet) -> bool {
         match &self.role {
             Role::Sending(..) => true,
@@ -162,7 +163,7 @@ impl StartEnd {
         }
     }
 
-    /// Returns when the next held segment is due, or packet to the guest; `None` if nothing waits.
+    /// Returns when the next probe, held segment or waiting packet to the guest is due; `None` if nothing waits.
     pub fn due(&self, now: Nanos, ends: Ends, hosts: &Starts) -> Option<Nanos> {
         let (probe, turn) = match &self.role {
             Role::Sending(probing, asking) => (
@@ -176,8 +177,8 @@ impl StartEnd {
         release.into_iter().chain(turn).min()
     }
 
-    /// Processes the answer of the receiving host that grants pacing slots: the flow's first window
-    /// waits for `wait_ns`. `ends`: this host and the peer's.
+    /// Processes the answer of the granter, the host that paces the starts on a shared link: the flow's first window
+    /// waits for `wait_ns` from now. Does nothing at the data's receiving end. `ends`: this host and the peer's.
     pub fn granted(&mut self, now: Nanos, ends: Ends, wait_ns: u64, hosts: &mut Starts) {
         if let Role::Sending(_, asking) = &mut self.role {
             let granter = hosts.granters.entry(ends.0).or_default();
@@ -185,7 +186,7 @@ impl StartEnd {
         }
     }
 
-    /// Returns the held packets to the guest that are due.
+    /// Returns the packets to the guest that waited and are due now.
     pub fn released(&mut self, now: Nanos, ends: Ends, hosts: &mut Starts) -> VecDeque<Packet> {
         match &mut self.role {
             Role::Sending(_, asking) => asking.released(now, ends, hosts),
@@ -193,7 +194,7 @@ impl StartEnd {
         }
     }
 
-    /// Releases everything that is due, when the timer fires.
+    /// Sends the probes, and all held segments, that are due when the timer fires.
     pub fn ring(&mut self, now: Nanos, hosts: &mut Starts, out: &mut impl FnMut(Leaving)) {
         if self.held.is_empty() {
             return;
@@ -217,7 +218,8 @@ impl StartEnd {
     }
 }
 
-/// Sets the window of a segment of the receiver to the guest, and returns how long it waits.
+/// Sets the window in a segment from the receiver to the guest. Returns for how many nanoseconds the segment waits; 0:
+/// it does not.
 fn gives(
     now: Nanos,
     start: &mut Start,

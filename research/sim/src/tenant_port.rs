@@ -1,13 +1,13 @@
 //! The port of one guest in the simulator: the places of its flows, and what its two hooks see.
 //!
-//! Its rules are those of the kernel's flow table (`bpf/port/table.h`, `quota.h`, `places.h`) for a table
-//! that one port has alone. Settled flows have a quota. A new flow removes the flow at the next place if
-//! it is stale, and takes a free place; each new half-open flow may displace the oldest one. A flow of
-//! two places in the kernel takes one here.
+//! Its rules are those of the kernel's flow table (`bpf/port/table.h`, `quota.h`, `places.h`), for a table that one
+//! port has alone. A quota limits settled flows. A new flow takes a free entry, after it has removed the flow at the
+//! next index if that is stale; each new half-open flow may displace the oldest one. A flow that has two entries in the
+//! kernel has one here.
 //!
-//! The state of a flow is in the [`Port`](crate::port::Port) of its connection, which forgets a flow that
-//! has lost its place. The place of a closed connection stays taken until its flow is stale. Groups of
-//! flows that share a window span ports: see [`crate::coupling`].
+//! The state of a flow is in the [`Port`](crate::port::Port) of its connection, which forgets a flow that has lost its
+//! entry. The entry of a closed connection stays taken until its flow is stale. Groups of flows that share a window
+//! span ports: see [`crate::coupling`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,29 +17,31 @@ use uc_core::hooks::{self, Hooks};
 use uc_core::slot::Room;
 use uc_core::{Flow, Reason, Segment, consts};
 
-/// Divisor of the table's size: half-open flows in both rings together (`UC_HALF_OPEN_PART`).
+/// Divisor of the table's size: the quotient is the largest number of half-open flows in both rings together
+/// (`UC_HALF_OPEN_PART`).
 const HALF_OPEN_PART: u32 = 4;
-/// Free places for each half-open flow, below which a new one displaces the oldest
+/// Number of free entries for each half-open flow; with fewer, a new half-open flow displaces the oldest
 /// (`UC_HALF_OPEN_SPARE`).
 const HALF_OPEN_SPARE: u32 = 16;
 /// Minimum time between two searches for stale flows at a full quota (`UC_SWEEP_NS`).
 pub const SWEEP_NS: u64 = 10_000_000;
-/// Places in such a search (`UC_PLACES_SWEPT`).
+/// Number of table indices that one search for stale flows checks (`UC_PLACES_SWEPT`).
 const PLACES_SWEPT: u32 = 32;
-/// Places that a new flow tries if none is free (`UC_PLACES_TRIED`).
+/// Number of table indices that a new flow tries if no entry is free (`UC_PLACES_TRIED`).
 const PLACES_TRIED: u32 = 8;
-/// How many of them it tries for stale flows alone (`UC_PLACES_TRIED_FIRST`).
+/// At this many first indices of [`PLACES_TRIED`] a new flow displaces only stale flows, then also half-open ones
+/// (`UC_PLACES_TRIED_FIRST`).
 const PLACES_TRIED_FIRST: u32 = 4;
 
 /// Settings of a port's table and hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Places for flows.
+    /// Number of entries of the flow table.
     pub places: u32,
     /// Maximum number of settled flows; 0: the number of free places.
     pub flows_max: u32,
-    /// Whether the port judges by its traffic if one of its hooks is blind. Otherwise it takes both
-    /// directions for seen.
+    /// Whether the port finds out from its traffic if one of its hooks sees no packets. If false, it assumes that both
+    /// hooks see all.
     pub watches_hooks: bool,
 }
 
@@ -54,14 +56,14 @@ impl Default for Settings {
     }
 }
 
-/// A place of the table as its flow knows it; another flow at the same index has another number.
+/// The entry of a flow in the table: its index, and a number that no other flow at this index has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     index: usize,
     number: u64,
 }
 
-/// What the table knows of the flow at a place.
+/// What the table stores of the flow at an index.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     number: u64,
@@ -70,26 +72,28 @@ struct Entry {
     half_open: bool,
 }
 
-/// The port of one guest.
+/// The flow table and hooks of one guest's port.
 #[derive(Debug)]
 pub struct TenantPort {
     settings: Settings,
-    /// Places that were ever taken; `None`: free again, and in `vacant`.
+    /// Entries of the table that were ever used, by index; `None`: free again, and listed in `vacant`.
     entries: Vec<Option<Entry>>,
     vacant: Vec<usize>,
-    /// Counts the flows, for [`Place::number`].
+    /// Number of flows that have entered the table; the source of [`Place::number`].
     numbers: u64,
-    /// Next place to search.
+    /// Number of table indices searched for stale flows so far; the next index is this number modulo the number of
+    /// entries.
     next: usize,
     half_open: u32,
-    /// The last half-open flows that the guest has opened, and that peers have, the oldest first.
+    /// Half-open flows in the order in which they came, the oldest first: those that the guest opened, and those that
+    /// peers opened.
     rings: [VecDeque<Place>; 2],
     swept_ns: u64,
     hooks: Option<Hooks>,
 }
 
 impl TenantPort {
-    /// Creates a port without flows, for the ends of its connections.
+    /// Creates a port without flows, to be shared by the ends of its guest's connections.
     pub fn shared(settings: Settings) -> Rc<RefCell<TenantPort>> {
         Rc::new(RefCell::new(TenantPort {
             settings,
@@ -115,13 +119,13 @@ impl TenantPort {
         self.half_open
     }
 
-    /// Returns whether a flow still has its place.
+    /// Returns whether a flow still has its entry.
     pub fn has(&self, place: Place) -> bool {
         self.entries[place.index].is_some_and(|entry| entry.number == place.number)
     }
 
-    /// Records a segment at the hook of its direction, and notes in the segment whether the port sees
-    /// no answer to it. `flow`: the segment's, if it is known.
+    /// Records a segment at the hook of its direction. Sets `blind` in the segment if the port does not see the answers
+    /// to it. `flow`: the segment's flow; `None`: unknown.
     pub fn look(&mut self, segment: &mut Segment, flow: Option<&Flow>, now_ns: u64) {
         let Some(hooks) = &mut self.hooks else {
             return;
@@ -144,7 +148,7 @@ impl TenantPort {
         }
     }
 
-    /// Records the state of a flow after a segment of it.
+    /// Updates a flow's entry from the flow's state after a segment.
     pub fn keep(&mut self, place: Place, flow: &Flow) {
         let Some(entry) = &mut self.entries[place.index] else {
             return;
@@ -156,7 +160,7 @@ impl TenantPort {
         }
     }
 
-    /// Frees a flow's place.
+    /// Removes a flow from the table, and frees its entry.
     pub fn leave(&mut self, place: Place) {
         if self.has(place) {
             self.remove(place.index);
@@ -164,7 +168,7 @@ impl TenantPort {
         }
     }
 
-    /// Takes a place for a half-open flow.
+    /// Takes an entry for a half-open flow; `by_peer`: the peer opened the flow.
     ///
     /// # Errors
     /// [`Reason::QUOTA_FULL`], [`Reason::TABLE_FULL`].
@@ -219,7 +223,7 @@ impl TenantPort {
         }
     }
 
-    /// Removes the flow whose turn it is from a full ring.
+    /// Takes the oldest half-open flow out of its ring, if the ring is full; `None`: it is not.
     fn next_turn(&mut self, by_peer: bool) -> Option<Place> {
         let part = (self.settings.places / HALF_OPEN_PART / 2).max(1);
         let ring = &mut self.rings[usize::from(by_peer)];
@@ -228,7 +232,7 @@ impl TenantPort {
             .flatten()
     }
 
-    /// Removes the flow at the next place if it is stale.
+    /// Removes the flow at the next table index of the search if it is stale.
     fn collect(&mut self, now_ns: u64) {
         let next = self.next_index();
         if let Some(index) = next.and_then(|next| self.give_up(next, false, now_ns)) {
@@ -236,7 +240,8 @@ impl TenantPort {
         }
     }
 
-    /// Takes a free place, or that of a stale or half-open flow.
+    /// Returns the index of a free entry, or of one whose stale or half-open flow it removes. `None`: the table
+    /// is full.
     fn take(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(index) = self.vacant.pop() {
             return Some(index);
@@ -257,15 +262,15 @@ impl TenantPort {
         Some(index)
     }
 
-    /// Removes the flow at a place if it is stale, or if it is half-open and `half_open_too`. Returns
-    /// the place, which is then the caller's.
+    /// Removes the flow at a table index if it is stale, or if it is half-open and `half_open_too`. Returns the index,
+    /// which the caller may use; `None`: the flow stays, or there is none.
     fn give_up(&mut self, index: usize, half_open_too: bool, now_ns: u64) -> Option<usize> {
         let entry = self.entries[index]?;
         let goes = now_ns > entry.stale_after_ns || half_open_too && entry.half_open;
         goes.then(|| self.remove(index))
     }
 
-    /// Removes the flow at a place, and returns the place.
+    /// Removes the flow at a table index, and returns the index.
     fn remove(&mut self, index: usize) -> usize {
         let entry = self.entries[index].take();
         self.half_open -= u32::from(entry.is_some_and(|entry| entry.half_open));
@@ -278,7 +283,7 @@ fn stale_after_ns(flow: &Flow) -> u64 {
     flow.seen_ns.saturating_add(uc_core::idle_max_ns(flow))
 }
 
-/// The place of one connection's flow at its guest's port.
+/// The entry of one connection's flow in the table of its guest's port.
 pub(crate) struct Seat<'a> {
     pub(crate) tenant: &'a mut TenantPort,
     pub(crate) place: &'a mut Option<Place>,

@@ -10,12 +10,12 @@
 
 use uc_net::Nanos;
 
-/// A timer's number, from [`Timers::add`].
+/// Identifies a timer; from [`Timers::add`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId(u32);
 
 impl TimerId {
-    /// Returns the number, from 0 without gaps.
+    /// Returns the timer's number, from 0 without gaps.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -38,8 +38,8 @@ fn time(key: Key) -> Nanos {
 /// All timers of a run.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    /// The tree: the winner at index 1, the children of node n at 2n and 2n + 1, the timers in the
-    /// last half.
+    /// The tree: the first timer to fire at index 1, the children of node n at 2n and 2n + 1, the timers in the last
+    /// half.
     rounds: Vec<(Key, u32)>,
     /// When each timer fires; the maximum if it isn't armed. A copy of the leaves' times, small enough
     /// to stay in the cache, since every packet asks for one.
@@ -61,7 +61,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Adds a timer, not armed.
+    /// Adds a timer that is not armed.
     pub fn add(&mut self) -> TimerId {
         let id = self.armed.len() as u32;
         self.armed.push(Nanos::MAX);
@@ -71,7 +71,7 @@ impl Timers {
         TimerId(id)
     }
 
-    /// Makes the timer fire no later than `deadline`; an earlier time requested before stays.
+    /// Makes the timer fire no later than `deadline`; an earlier time requested before stays. `None` changes nothing.
     #[inline(always)]
     pub fn keep(&mut self, id: TimerId, deadline: Option<Nanos>) {
         let Some(deadline) = deadline else { return };
@@ -95,7 +95,7 @@ impl Timers {
         self.next_at
     }
 
-    /// Returns the timer that fires first, and when.
+    /// Returns the timer that fires first, and when; `None` if none is armed.
     pub fn first(&self) -> Option<(Nanos, TimerId)> {
         let (key, id) = self.rounds[1];
         (key != NEVER).then_some((time(key), TimerId(id)))
@@ -132,7 +132,7 @@ impl Timers {
         }
     }
 
-    /// Doubles the number of leaves.
+    /// Doubles the number of leaves of the tree of timers.
     fn grow(&mut self) {
         let leaves = self.rounds.len() / 2;
         let old = self.rounds.split_off(leaves);

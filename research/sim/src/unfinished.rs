@@ -1,5 +1,5 @@
-//! Reasons why a flow is unfinished. No run waits for such a flow: it ends when its duration is
-//! over, and its record names the unfinished flows and their reasons.
+//! Reasons why a flow is unfinished. No run waits for such a flow: a run ends when its duration is over, and its record
+//! names the unfinished flows and their reasons.
 
 use std::fmt;
 
@@ -18,12 +18,12 @@ pub enum Unfinished {
     GaveUp,
     /// The receiver's window is smaller than a segment, and nothing is in flight.
     WindowClosed,
-    /// Data was still in transfer.
+    /// The run ended while data was still in transfer.
     OutOfTime,
 }
 
 impl Unfinished {
-    /// Returns its name in the record's counters.
+    /// Returns the reason's name in the record's counters.
     pub fn label(self) -> &'static str {
         match self {
             Unfinished::NotStarted => "not_started",
@@ -47,8 +47,7 @@ impl fmt::Display for Unfinished {
     }
 }
 
-/// Returns why `flow` is unfinished now; `None` for a finished flow, and for one without an end
-/// that moves data.
+/// Returns why `flow` is unfinished now; `None` for a finished flow, and for an endless flow that can still move data.
 pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
     if !flow.has_started() {
         return Some(Unfinished::NotStarted);
@@ -80,7 +79,7 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
     }
 }
 
-/// Returns what keeps a connection from moving data, if anything does.
+/// Returns what keeps a connection from moving data; `None`: nothing does.
 fn why_stuck(hosts: &Hosts, slot: crate::hosts::Slot) -> Option<Unfinished> {
     let guest = &hosts.end(slot, Side::Guest).connection;
     let info = guest.info();

@@ -42,7 +42,8 @@ impl Wire<'_> {
         self.port.is_none() && self.start.is_none() && self.hold.is_none()
     }
 
-    /// Sends a segment where a port or a start may stop it.
+    /// Sends a segment through the end's port, start and hold. The port may drop the segment, and the start may store
+    /// it.
     #[inline(never)]
     fn send_in_part(&mut self, segment: &mut Segment) {
         // A packet that a guard drops was never on the network.

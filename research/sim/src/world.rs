@@ -10,9 +10,9 @@ use crate::scenario::Scenario;
 /// A network with hosts and applications at a point of virtual time.
 #[derive(Debug)]
 pub struct World {
-    /// Network, connections and timers.
+    /// Network, connections and timers of the run.
     pub hosts: Hosts,
-    /// Flows and their applications.
+    /// Flows of the run, with their applications.
     pub applications: Applications,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Ack<'a> {
     pub(crate) carries: bool,
     pub(crate) ece: bool,
     pub(crate) sack: &'a SackBlocks,
-    /// The TSval that the segment echoes.
+    /// The timestamp that the segment echoes, in ms; `None`: it has no timestamps.
     pub(crate) echoed_ms: Option<u32>,
 }
 
@@ -72,8 +72,8 @@ impl Sender {
         self.respond(ack, acked, duplicate, newly_sacked, was_limited);
     }
 
-    /// Updates SND.WND from a segment no older than the last one that set it (RFC 9293 §3.10.7.4).
-    /// Returns whether the window is unchanged.
+    /// Updates SND.WND from a segment no older than the last one that set it (RFC 9293 §3.10.7.4). Returns false if the
+    /// window has changed.
     #[inline(always)]
     fn take_window(&mut self, ack: &Ack<'_>) -> bool {
         let is_new = self.habits.new_acks_set_window && ack.ack > self.una;
@@ -105,7 +105,7 @@ impl Sender {
         !ack.carries && (same_window || self.habits.any_window_duplicates)
     }
 
-    /// Advances SND.UNA to the ACK.
+    /// Advances SND.UNA to the ACK's number, by `acked` bytes.
     #[inline]
     fn advance(&mut self, ack: &Ack<'_>, acked: u32) {
         let times = self.send_times.as_mut();
@@ -137,8 +137,8 @@ impl Sender {
         });
     }
 
-    /// Returns whether this ACK may restart the timer: of the partial ACKs of a recovery only the
-    /// first does (RFC 6582 §3.2 step 5).
+    /// Returns whether this ACK may restart the timer. Of the partial ACKs of a recovery without SACK only the first
+    /// does (RFC 6582 §3.2 step 5).
     fn may_restart_timer(&mut self) -> bool {
         if self.phase != Phase::Fast || self.sack || self.una > self.recover {
             return true;
@@ -146,8 +146,8 @@ impl Sender {
         !std::mem::replace(&mut self.timer_restarted, true)
     }
 
-    /// Samples the round-trip time: one segment at a time is timed (RFC 6298 §3). A retransmitted
-    /// segment can be timed by its timestamp alone (RFC 7323 §4), to the millisecond.
+    /// Samples the round-trip time: one segment at a time is timed (RFC 6298 §3). While none is timed, such as after a
+    /// retransmission, the echoed timestamp is the sample (RFC 7323 §4), to the millisecond.
     #[inline]
     fn measure_rtt(&mut self, now: Nanos, ack: u64, echoed_ms: Option<u32>) {
         if let Some((end, sent_at)) = self.timed {

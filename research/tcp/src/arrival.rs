@@ -11,7 +11,7 @@ use crate::segment::{Segment, flags};
 use crate::seq;
 
 impl Connection {
-    /// Processes a segment in SYN-RECEIVED.
+    /// Processes a segment that arrives in state SYN-RECEIVED.
     pub(crate) fn receive_last_ack(
         &mut self,
         now: Nanos,
@@ -79,7 +79,8 @@ impl Connection {
         self.flush(now, out);
     }
 
-    /// Processes a segment that arrived at a host that merges segments.
+    /// Processes a segment that arrived at a host that merges segments: merges it with those that wait, or passes these
+    /// on first.
     #[inline(never)]
     pub(crate) fn coalesce(&mut self, now: Nanos, segment: &Segment, out: &mut impl Outlet) {
         let merges = Coalescer::may_merge(segment);
@@ -101,7 +102,7 @@ impl Connection {
         }
     }
 
-    /// Processes the segments that wait for others, as one.
+    /// Passes the merged segments that wait, if there are any, on to TCP as one segment.
     pub(crate) fn release(&mut self, now: Nanos, out: &mut impl Outlet) {
         let Some(merged) = self.coalescer.as_mut().and_then(|it| it.take()) else {
             return;
@@ -117,8 +118,8 @@ impl Connection {
         self.sender.totals.needless_received += u64::from(is_needless);
     }
 
-    /// Returns whether the segment is acceptable and no old duplicate (RFC 7323 §5.3). An ACK
-    /// without payload is used wherever it lies: being overtaken doesn't make it wrong.
+    /// Returns whether the segment touches the receive window and its timestamp shows no old duplicate (RFC 7323 §5.3).
+    /// The caller uses an ACK without payload even if this returns false: being overtaken doesn't make it wrong.
     #[inline]
     fn passes(&self, place: u64, segment: &Segment) -> bool {
         if let Some((ts_val, _)) = segment.options.timestamps.filter(|_| self.timestamps)
@@ -137,9 +138,9 @@ impl Connection {
         self.receiver.is_acceptable(place, 1)
     }
 
-    /// Processes RST and SYN by RFC 5961 §3 and §4: a reset at exactly RCV.NXT takes effect. A
-    /// reset elsewhere and any SYN are answered with an ACK, so that an honest peer can respond
-    /// with an exact reset. By RFC 793 both take effect anywhere in the window.
+    /// Processes RST and SYN by RFC 5961 §3 and §4: a reset at exactly RCV.NXT takes effect. A reset elsewhere and any
+    /// SYN are answered with an ACK, so that an honest peer can respond with an exact reset. With `reset_in_window` a
+    /// reset, and with `syn_in_window` a SYN, takes effect anywhere in the window, as in RFC 793.
     fn receive_reset(&mut self, now: Nanos, place: u64, segment: &Segment, out: &mut impl Outlet) {
         if segment.has(flags::RST) {
             if place == self.receiver.nxt || self.config.reset_in_window {

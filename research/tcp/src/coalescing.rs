@@ -13,26 +13,26 @@ use crate::segment::{Segment, flags};
 /// Flags of segments that are not merged.
 const ALONE: u8 = flags::SYN | flags::FIN | flags::RST | flags::CWR;
 
-/// The segments of a connection that wait for others.
+/// The segments of a connection that wait to be merged with later ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Coalescer {
     policy: Coalescing,
     waiting: Option<Merged>,
 }
 
-/// Segments that have become one.
+/// Segments that receive offload has merged into one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Merged {
     pub(crate) segment: Segment,
     count: u8,
-    /// Payload of the first, which no later one exceeds.
+    /// Payload of the first segment, in bytes; no later segment's is larger.
     pub(crate) wire_bytes: u16,
-    /// Time at which TCP gets them, whatever has come until then.
+    /// Time at which TCP gets the merged segments at the latest.
     deadline: Nanos,
 }
 
 impl Merged {
-    /// Returns whether a segment continues these.
+    /// Returns whether a segment may be merged behind these: it continues them and has the same header.
     fn continues(&self, next: &Segment) -> bool {
         let whole = &self.segment;
         let total = u32::from(whole.payload_bytes) + u32::from(next.payload_bytes);
@@ -54,7 +54,7 @@ impl Coalescer {
         }
     }
 
-    /// Returns the time at which TCP gets the segments that wait.
+    /// Returns the time at which TCP gets the segments that wait; `None`: none waits.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.waiting.as_ref().map(|merged| merged.deadline)
     }
@@ -64,7 +64,7 @@ impl Coalescer {
         segment.payload_bytes > 0 && !segment.has(ALONE)
     }
 
-    /// Lets a segment wait for others, while none waits.
+    /// Lets a segment wait for others. No segment may be waiting.
     pub(crate) fn hold(&mut self, now: Nanos, segment: &Segment) {
         self.waiting = Some(Merged {
             segment: *segment,
@@ -74,12 +74,13 @@ impl Coalescer {
         });
     }
 
-    /// Takes the segments that wait, as one.
+    /// Takes the segments that wait, merged into one; `None`: none waits.
     pub(crate) fn take(&mut self) -> Option<Merged> {
         self.waiting.take()
     }
 
-    /// Adds a segment to those that wait; returns whether it continues them.
+    /// Merges a segment with those that wait. Returns false, without merging, if it does not continue them or none
+    /// waits.
     pub(crate) fn merge(&mut self, segment: &Segment) -> bool {
         let Some(merged) = self
             .waiting
@@ -94,7 +95,7 @@ impl Coalescer {
         true
     }
 
-    /// Returns whether the segments that wait can have no other after them.
+    /// Returns whether no segment may be merged after `last`, the segment that came last; also true if none waits.
     pub(crate) fn is_complete(&self, last: &Segment) -> bool {
         self.waiting.as_ref().is_none_or(|merged| {
             merged.count >= self.policy.segments

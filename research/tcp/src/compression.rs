@@ -5,15 +5,15 @@ use uc_net::Nanos;
 
 /// Number of duplicate ACKs that leave at once (Linux's `TCP_FASTRETRANS_THRESH`).
 const AT_ONCE: u32 = 3;
-/// Maximum number of segments for which one further ACK stands (default of `tcp_comp_sack_nr`).
+/// Maximum number of segments out of order that one further ACK answers (default of `tcp_comp_sack_nr`).
 const COMPRESSED_MOST: u32 = 44;
 
-/// The state of the compression.
+/// The state of the compression of ACKs.
 #[derive(Clone, Debug)]
 pub(crate) struct Compression {
     longest: Nanos,
-    /// Segments out of order since data in order arrived; compressed ones count from the last ACK
-    /// that was sent at once.
+    /// Number of segments out of order since data in order arrived. After an ACK that was sent at once, the compressed
+    /// ones count again from `AT_ONCE`.
     segments: u32,
 }
 

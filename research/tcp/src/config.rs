@@ -11,9 +11,9 @@ pub const IGNORED_WINDOW_BYTES: u32 = 64 << 20;
 pub struct Config {
     /// The algorithm that grows and reduces the congestion window.
     pub congestion_control: CongestionControl,
-    /// Requests ECN and grants it (RFC 3168; DCTCP implies it).
+    /// Whether the host requests ECN and grants it (RFC 3168; DCTCP implies it).
     pub ecn: bool,
-    /// Grants ECN to a peer that requests it, without requesting it. `ecn` implies it.
+    /// Whether the host grants ECN to a peer that requests ECN, without requesting ECN itself; `ecn` implies this.
     pub grants_ecn: bool,
     /// Offers and uses SACK (RFC 2018, RFC 6675).
     pub sack: bool,
@@ -28,7 +28,7 @@ pub struct Config {
     pub mss_bytes: u16,
     /// Announced window scale, 0 to 14; `None` omits the option.
     pub wscale: Option<u8>,
-    /// Receive buffer in bytes. The advertised window is what is free of it.
+    /// Receive buffer in bytes. The advertised window is the free part of the buffer.
     pub receive_buffer_bytes: u32,
     /// Initial window in segments, 1 to 20 (RFC 5681: 2 to 4, RFC 6928: 10).
     pub initial_window_segments: u8,
@@ -55,23 +55,23 @@ pub struct Config {
     /// Full segments in order that one ACK covers (RFC 5681 §4.2: 2). More make stretch ACKs (RFC 2525
     /// §2.13). With [`Config::delayed_ack`] only.
     pub ack_segments: u8,
-    /// Merges segments that arrive close together before TCP sees them (GRO); `None`: TCP sees each.
+    /// Merging of segments that arrive close together, before TCP sees them (GRO); `None`: TCP sees each segment.
     pub coalescing: Option<Coalescing>,
-    /// Longest wait of the fourth and later duplicate ACKs of a gap, one of which then answers up to 44
-    /// segments (`tcp_comp_sack_delay_ns` of Linux); `None`: each is sent at once. With SACK only.
+    /// Longest wait of the fourth and later duplicate ACKs of a gap. One of these ACKs then answers up to 44 segments
+    /// (`tcp_comp_sack_delay_ns` of Linux); `None`: each is sent at once. With SACK only.
     pub compressed_sacks: Option<Nanos>,
     /// Lets data segments carry SACK blocks and duplicate ACKs, as in Linux: their payload is smaller by
     /// the blocks. Otherwise a full segment has none, and a duplicate ACK has no payload (RFC 5681 §2
     /// (b)). With SACK only.
     pub sack_on_data: bool,
-    /// Window in bytes that the receiver advertises at first. Each segment then opens it, also one out
-    /// of order, up to a bound that doubles as the application reads (autotuning of Linux). `None`:
-    /// the window is the whole buffer from the start.
+    /// Window in bytes that the receiver advertises at first. Each segment that arrives, even out of order, then opens
+    /// the window, up to a bound that doubles as the application reads (autotuning of Linux). `None`: the window is the
+    /// whole buffer from the start.
     pub autotune_from_bytes: Option<u32>,
-    /// The receiver's choices where the RFCs leave one.
+    /// The receiver's choices where the RFCs leave a choice.
     pub receiving: Receiving,
-    /// Lets a reset anywhere in the receive window end the connection (RFC 793). RFC 5961 §3 accepts
-    /// one at exactly RCV.NXT, and challenges others.
+    /// Whether a reset anywhere in the receive window ends the connection (RFC 793). If false, only a reset at exactly
+    /// RCV.NXT does, and others are challenged (RFC 5961 §3).
     pub reset_in_window: bool,
     /// Lets a SYN in the receive window reset the connection (RFC 793) instead of being challenged
     /// (RFC 5961 §4).
@@ -82,28 +82,27 @@ pub struct Config {
     pub drops_old_acks: bool,
     /// Sends new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
-    /// Keeps ssthresh at a timeout in fast recovery. RFC 5681 §3.1 sets it to half of the data in
-    /// flight, and in a recovery that is stuck more is in flight than ever fitted the path: slow
-    /// start then overruns the path again and again.
+    /// Whether a timeout in fast recovery keeps ssthresh. RFC 5681 §3.1 sets ssthresh to half of the data in flight. In
+    /// a recovery that is stuck, more data is in flight than ever fitted the path, so slow start then overruns the path
+    /// again and again.
     pub timeout_keeps_ssthresh: bool,
-    /// Counts every ACK that acknowledges nothing as a duplicate, whether its window changed or
-    /// not. RFC 5681 §2 (e) requires the same window; a host behind a translated window then misses
-    /// some duplicates.
+    /// Whether every ACK that acknowledges nothing new counts as a duplicate, even if its window changed. RFC 5681 §2
+    /// (e) requires the same window; with that rule, a host whose windows a port changes misses some duplicates.
     pub any_window_duplicates: bool,
-    /// Takes the window of a segment that acknowledges more, whatever its sequence number, as Linux
-    /// does. RFC 9293 §3.10.7.4 takes none from a segment older than the last one that set it, such
-    /// as a retransmission of the peer.
+    /// Whether a segment that acknowledges more sets the send window, whatever its sequence number, as in Linux. If
+    /// false, a segment older than the last one that set the window does not (RFC 9293 §3.10.7.4), such as a
+    /// retransmission of the peer.
     pub new_acks_set_window: bool,
     /// Holds a segment smaller than the MSS back while data is in flight (RFC 9293 §3.7.4).
     pub nagle: bool,
-    /// Grows the window only while it limits the sender (RFC 9002 §7.8; Linux since 3.16).
+    /// Whether the congestion window grows only while it limits the sender (RFC 9002 §7.8; Linux since 3.16).
     pub cwnd_validation: bool,
     /// Restarts from the restart window after an idle RTO (RFC 5681 §4.1).
     pub restart_after_idle: bool,
-    /// Sends the last ACK of the handshake without data, like a program that writes after
-    /// connecting; if false, data written before carry it.
+    /// Whether the last ACK of the handshake has no data, as from a program that writes after connecting; if false,
+    /// that ACK carries data written before.
     pub acknowledges_before_data: bool,
-    /// The path of the window to ssthresh.
+    /// How the window goes down to ssthresh after a loss or a mark.
     pub reduction: Reduction,
     /// Sends by its congestion window alone, up to [64 MiB](crate::config::IGNORED_WINDOW_BYTES),
     /// whatever receive window is advertised: a host that breaks RFC 9293 §3.8.6, for tests of
@@ -119,16 +118,16 @@ pub enum CongestionControl {
     /// NewReno whose window is counted by ACKs as in RFC 5681 equation (3), with fractions; see
     /// [`NewReno::by_acks`](crate::congestion::NewReno::by_acks).
     NewRenoByAcks,
-    /// CUBIC (RFC 9438).
+    /// CUBIC of RFC 9438.
     Cubic,
-    /// DCTCP (RFC 8257).
+    /// DCTCP of RFC 8257.
     Dctcp {
         /// Exponent of the estimator's gain g = 2^−shift (RFC 8257 §4.2: 4).
         gain_shift: u8,
         /// Initial α, in 1/1024 (RFC 8257 §4.2: 1024).
         initial_alpha_q10: u16,
     },
-    /// HighSpeed TCP (RFC 3649).
+    /// HighSpeed TCP of RFC 3649.
     HighSpeed,
     /// TCP Vegas (Brakmo and Peterson 1995).
     Vegas,
@@ -146,27 +145,27 @@ pub enum RtoMin {
     Variation,
 }
 
-/// The path of the window to ssthresh after a loss or a mark. A timeout collapses the window in
-/// both cases.
+/// How the window goes down to ssthresh after a loss or a mark. After a timeout the window collapses at once in either
+/// case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// The window jumps at once (RFC 5681 §3.2, RFC 3168 §6.1.2).
     Jump,
-    /// The window walks down while a round trip is acknowledged (RFC 9937), after a mark too, as in
-    /// Linux: until then it neither grows nor is reduced again.
+    /// The window walks down while a round trip is acknowledged (RFC 9937), as in Linux also after a mark. Until then
+    /// the window neither grows nor is reduced again.
     Proportional,
 }
 
-/// A receiver's choices where the RFCs leave one.
+/// A receiver's choices where the RFCs leave a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiving {
     /// The right edge moves by a segment or half of the buffer (RFC 9293 §3.8.6.2.2). Every second
     /// full-sized segment is acknowledged at once (RFC 5681 §4.2).
     Rfc,
-    /// The choices of 4.4BSD. The right edge moves with every segment sent, and a quarter of the
-    /// buffer is worth a segment of its own. Every second segment is acknowledged at once, whatever
-    /// its size. The buffer is rounded up to whole segments, and what it can hold is accepted, though
-    /// the window field could not express it. ACKs repeat a FIN that is not acknowledged.
+    /// The choices of 4.4BSD. The right edge moves with every segment sent; a move by a quarter of the buffer is worth
+    /// a segment of its own. Every second segment is acknowledged at once, whatever its size. The buffer is rounded up
+    /// to whole segments. Data that the buffer can hold is accepted, even beyond the advertised window. ACKs repeat a
+    /// FIN that is not acknowledged.
     Bsd,
 }
 
@@ -175,7 +174,7 @@ pub enum Receiving {
 pub struct Coalescing {
     /// Maximum number of segments that become one.
     pub segments: u8,
-    /// Longest time that the first of them waits for others.
+    /// Longest time that the first of the segments waits for others.
     pub within: Nanos,
 }
 
@@ -194,7 +193,7 @@ pub enum RttSample {
 /// The response to a timeout that F-RTO finds spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpuriousTimeout {
-    /// F-RTO is off.
+    /// F-RTO is off: spurious timeouts are not detected.
     Ignored,
     /// Retransmission stops and the reduction stays (RFC 5682 §3.4 leaves the response open).
     Halve,

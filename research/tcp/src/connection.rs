@@ -21,7 +21,7 @@ pub(crate) enum State {
     SynReceived,
     /// ESTABLISHED and every later state, until both directions are finished.
     Established,
-    /// Reset or given up.
+    /// The connection was reset, or given up after timeouts.
     Closed,
 }
 
@@ -46,8 +46,8 @@ pub struct Connection {
     pub(crate) config: Box<Config>,
     /// Segments that wait for others to become one; `None`: the host merges none.
     pub(crate) coalescer: Option<Box<Coalescer>>,
-    /// State of a connection whose window a coupled group sets instead of its own congestion
-    /// control; `None`: its own does.
+    /// State of a connection whose window a coupled group sets; `None`: the connection's own congestion control sets
+    /// the window.
     pub(crate) overruled: Option<Box<Overruled>>,
 }
 
@@ -95,7 +95,7 @@ impl Connection {
         self.flush(now, out);
     }
 
-    /// Discards the data not sent yet, and finishes.
+    /// Discards the data not sent yet, and ends the data (FIN).
     pub fn stop(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         // In these states the SYN, which precedes the data, has not been sent.
         let is_silent = matches!(self.state, State::Idle | State::Listen);
@@ -134,7 +134,7 @@ impl Connection {
         self.receiver.buffer_bytes()
     }
 
-    /// Ends the connection with a reset (RFC 9293 §3.10.5), which it sends if the peer knows of it.
+    /// Ends the connection. Sends a reset (RFC 9293 §3.10.5) if the peer knows of the connection.
     pub fn abort(&mut self, out: &mut impl Outlet) {
         if matches!(self.state, State::SynReceived | State::Established) {
             out.send(Segment {
@@ -150,7 +150,7 @@ impl Connection {
         self.close();
     }
 
-    /// Processes a segment that arrived.
+    /// Processes a segment that arrived at this end.
     #[inline(always)]
     pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl Outlet) {
         // Asked first: nearly every segment finds this state.
@@ -251,7 +251,7 @@ impl Connection {
         }
     }
 
-    /// Returns the connection's counters.
+    /// Returns the counters of this end of the connection.
     pub fn totals(&self) -> &Totals {
         &self.sender.totals
     }

@@ -13,8 +13,8 @@ const SACK_HEADER_BYTES: u32 = 4;
 const SACK_BLOCK_BYTES: u32 = 8;
 
 impl Connection {
-    /// Sends what may go now, and an ACK if no segment carried it. Does nothing for an overruled
-    /// connection, which sends after its controller has answered.
+    /// Sends what may go now, and an ACK if no segment carried it. Does nothing if a controller decides the
+    /// connection's window (`overrule.rs`): then the caller sends after the controller's answer.
     #[inline(always)]
     pub(crate) fn flush(&mut self, now: Nanos, out: &mut impl Outlet) {
         if self.overruled.is_none() {
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Returns the segment that carries an ACK alone.
+    /// Returns the segment that carries an ACK alone; a 4.4BSD receiver repeats its own unacknowledged FIN in it.
     #[inline]
     fn answer(&self) -> Chunk {
         if self.receiver.bsd && self.sender.is_fin_in_flight() {
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Sends an ACK now, before what else may go.
+    /// Sends an ACK now, before any data that may be sent.
     #[inline(never)]
     pub(crate) fn emit_ack(&mut self, now: Nanos, out: &mut impl Outlet) {
         let ack = self.bare_ack();
@@ -142,7 +142,7 @@ impl Connection {
         self.receiver.held.blocks(most)
     }
 
-    /// Returns the room that the SACK blocks of the next segment take.
+    /// Returns the room that the SACK blocks of the next segment take, in bytes.
     #[inline(never)]
     fn sack_bytes(&self) -> u32 {
         if self.reports_blocks() {

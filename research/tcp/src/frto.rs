@@ -15,7 +15,7 @@ enum Step {
     Off,
     /// Step 2: the first segment was retransmitted, and its ACK is awaited.
     First,
-    /// Step 3: new segments may be sent, or were sent; the next ACK decides.
+    /// Step 3: `left` new segments may still be sent; the next ACK decides.
     Second { left: u32 },
 }
 
@@ -37,7 +37,7 @@ impl Frto {
         self.step != Step::Off
     }
 
-    /// Returns, in step 2b, how far the sender may go beyond the data in flight.
+    /// Returns how many bytes of new data step 2b still allows beyond the data in flight; `None` in other steps.
     pub(crate) fn allowance_bytes(&self, smss_bytes: u32) -> Option<u32> {
         match self.step {
             Step::Second { left } => Some(left * smss_bytes),

@@ -90,7 +90,7 @@ impl Connection {
         self.send_syn(now, out);
     }
 
-    /// Enables the options that both ends offer; `syn` is the peer's.
+    /// Enables the options that both ends offer; `syn` is the peer's SYN or SYN-ACK.
     fn agree(&mut self, syn: &Segment) {
         let options = &syn.options;
         self.scaling = self.config.wscale.is_some() && options.wscale.is_some();
@@ -121,7 +121,7 @@ impl Connection {
             .max(LEAST_SMSS_BYTES)
     }
 
-    /// Processes a segment in LISTEN.
+    /// Processes a SYN that arrives in state LISTEN.
     pub(crate) fn receive_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl Outlet) {
         if syn.has(flags::RST) {
             return;

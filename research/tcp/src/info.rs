@@ -5,19 +5,19 @@ use uc_net::Nanos;
 /// A snapshot of a connection's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Congestion window (cwnd).
+    /// Congestion window (cwnd), in bytes.
     pub cwnd_bytes: u32,
-    /// Slow-start threshold (ssthresh).
+    /// Slow-start threshold (ssthresh), in bytes.
     pub ssthresh_bytes: u32,
-    /// The peer's receive window, scaled.
+    /// Receive window that the peer advertised, scaled, in bytes.
     pub send_window_bytes: u32,
-    /// Bytes sent and not acknowledged.
+    /// Number of bytes that were sent and are not acknowledged.
     pub flight_bytes: u32,
     /// Payload of a full segment, without the options.
     pub smss_bytes: u32,
     /// Smoothed round-trip time; zero before the first sample.
     pub srtt: Nanos,
-    /// Retransmission timeout, with backoff.
+    /// Retransmission timeout, including its backoff.
     pub rto: Nanos,
     /// DCTCP's α in 1/1024; 0 for other laws.
     pub alpha_q10: u32,
@@ -25,7 +25,8 @@ pub struct Info {
     pub ecn: bool,
     /// Whether the connection is in fast recovery (RFC 6582, RFC 6675).
     pub in_recovery: bool,
-    /// Whether a timeout's recovery is under way: until the data then in flight is acknowledged.
+    /// Whether the recovery after a timeout is under way: it lasts until the data that was in flight at the timeout is
+    /// acknowledged.
     pub in_loss: bool,
 }
 
@@ -36,28 +37,28 @@ pub struct Totals {
     pub delivered_bytes: u64,
     /// Payload sent by this end and acknowledged.
     pub acknowledged_bytes: u64,
-    /// Payload sent, retransmissions included.
+    /// Number of payload bytes sent, including retransmissions.
     pub sent_bytes: u64,
-    /// Payload bytes retransmitted.
+    /// Number of payload bytes that were retransmitted.
     pub retransmitted_bytes: u64,
     /// Segments retransmitted (payload, SYN or FIN).
     pub retransmits: u64,
-    /// Retransmission timeouts that fired.
+    /// Number of retransmission timeouts that expired.
     pub timeouts: u64,
     /// Retransmission timeouts found spurious by F-RTO.
     pub spurious_timeouts: u64,
     /// Retransmission timeouts of data that had timed out already: the timer's second doubling and
     /// later ones.
     pub backoffs: u64,
-    /// Entries into fast recovery.
+    /// Number of times that fast recovery began.
     pub fast_recoveries: u64,
-    /// Window reductions on ECE.
+    /// Number of window reductions because of ECE.
     pub ecn_cuts: u64,
-    /// Duplicate ACKs received.
+    /// Number of duplicate ACKs that were received.
     pub duplicate_acks: u64,
     /// Data segments received of which every byte had arrived before, as DSACK would report (RFC
     /// 2883). Each is answered with an ACK that acknowledges nothing new.
     pub needless_received: u64,
-    /// CE-marked segments received.
+    /// Number of segments that were received with a CE mark.
     pub ce_received: u64,
 }

@@ -26,7 +26,7 @@ impl Intervals {
         &self.list
     }
 
-    /// Returns the end of the last interval.
+    /// Returns the end of the last interval; `None` for an empty set.
     pub(crate) fn highest(&self) -> Option<u64> {
         self.list.last().map(|&(_, to)| to)
     }
@@ -58,7 +58,7 @@ impl Intervals {
         added
     }
 
-    /// Removes everything before `place`.
+    /// Removes the parts of all intervals that lie before `place`.
     pub(crate) fn remove_below(&mut self, place: u64) {
         let gone = self.list.partition_point(|&(_, to)| to <= place);
         let below: u64 = self.list[..gone].iter().map(|&(from, to)| to - from).sum();
@@ -72,7 +72,7 @@ impl Intervals {
         }
     }
 
-    /// Removes the interval that `place` touches, if there is one, and returns its end.
+    /// Removes the first interval if it begins at or before `place`, and returns its end; otherwise `None`.
     pub(crate) fn take_touching(&mut self, place: u64) -> Option<u64> {
         let &(from, to) = self.list.first()?;
         if from > place {
@@ -83,15 +83,15 @@ impl Intervals {
         Some(to)
     }
 
-    /// Returns the interval that covers `place`.
+    /// Returns the interval that covers `place`; `None` if no interval does.
     pub(crate) fn covering(&self, place: u64) -> Option<(u64, u64)> {
         let index = self.list.partition_point(|&(_, to)| to <= place);
         let interval = *self.list.get(index)?;
         (interval.0 <= place).then_some(interval)
     }
 
-    /// Returns the first gap at or after `place`: its start, and the start of the interval above
-    /// it.
+    /// Returns the first gap at or after `place`: its start, and the start of the interval above it (`None`: there is
+    /// no interval above).
     pub(crate) fn gap_from(&self, place: u64) -> (u64, Option<u64>) {
         let index = self.list.partition_point(|&(_, to)| to <= place);
         match self.list.get(index) {

@@ -2,10 +2,10 @@
 
 use crate::segment::Segment;
 
-/// Takes the segments that a connection sends, as they are made. Any closure does; a type of its own
-/// can be compiled into the place where a segment is made, so that the segment need not be copied.
+/// Takes the segments that a connection sends, as they are made. Any closure is an outlet. The compiler can inline a
+/// type of its own where a segment is made, so that the segment need not be copied.
 pub trait Outlet {
-    /// Takes a segment.
+    /// Takes a segment that the connection sends.
     fn send(&mut self, segment: Segment);
 }
 

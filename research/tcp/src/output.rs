@@ -11,7 +11,7 @@ const LIMITED_TRANSMIT_SEGMENTS: u32 = 2;
 /// §3.8.6.2.1).
 const WORTHWHILE_PART: u32 = 2;
 
-/// A segment to be sent.
+/// Range and flags of a segment that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) seq: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Chunk {
     pub(crate) push: bool,
     /// Whether the data was never sent before and the segment is no window probe.
     pub(crate) fresh: bool,
-    /// Whether it is known that nothing may follow the segment now.
+    /// Whether it is known that no further segment may be sent now.
     pub(crate) last: bool,
 }
 
@@ -36,7 +36,7 @@ impl Sender {
             && self.phase == Phase::Open
     }
 
-    /// Returns the next segment that may be sent at `now`.
+    /// Returns the next segment that may be sent at `now`; `None`: none may.
     #[inline(always)]
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Chunk> {
         if self.resend_first {
@@ -59,8 +59,8 @@ impl Sender {
         self.poll_new(now)
     }
 
-    /// Returns the next segment after a timeout: all unacknowledged data is retransmitted, in
-    /// order, as the window opens.
+    /// Returns the next segment after a timeout: all unacknowledged data is retransmitted, in order, as the window
+    /// opens. `None`: the windows allow none now.
     fn poll_again(&mut self, now: Nanos) -> Option<Chunk> {
         let mut above = None;
         if !self.scoreboard.is_empty() {
@@ -83,7 +83,8 @@ impl Sender {
         Some(self.send_again(now, self.nxt, above))
     }
 
-    /// Returns the bytes between SND.UNA and SND.NXT that the peer is not known to have.
+    /// Returns the bytes between SND.UNA and SND.NXT; in the recovery of a timeout, without those that the peer has
+    /// SACKed.
     #[inline]
     fn in_network(&self) -> u32 {
         let sacked = if self.scoreboard.is_empty() || self.phase != Phase::Loss {
@@ -105,8 +106,8 @@ impl Sender {
         self.una + u64::from(window_bytes)
     }
 
-    /// Returns a segment of new data, if both windows, Nagle's rule and silly window avoidance
-    /// allow one.
+    /// Returns a segment of new data if both windows, Nagle's rule and silly window avoidance allow one; otherwise
+    /// `None`.
     #[inline(always)]
     pub(crate) fn poll_new(&mut self, now: Nanos) -> Option<Chunk> {
         if self.nxt >= self.write_end {
@@ -127,7 +128,7 @@ impl Sender {
         Some(Chunk { last, ..chunk })
     }
 
-    /// Returns a segment of new data for `cwnd_room` bytes in the congestion window.
+    /// Returns a segment of new data if there is data and one fits into `cwnd_room` bytes; otherwise `None`.
     #[inline(always)]
     pub(crate) fn poll_new_into(&mut self, now: Nanos, cwnd_room: u32) -> Option<Chunk> {
         let most = self.payload_most();
@@ -152,8 +153,8 @@ impl Sender {
         Some(self.send_new(now, bytes))
     }
 
-    /// Returns whether a segment below SMSS may be sent (RFC 9293 §3.8.6.2.1). Room in the
-    /// congestion window is no reason: data that doesn't fit there waits for the next ACK.
+    /// Returns whether a segment below SMSS may be sent (RFC 9293 §3.8.6.2.1). A segment that is small only because the
+    /// congestion window has no more room may not: its data waits for the next ACK.
     #[inline]
     fn may_send_runt(&self, bytes: u32, wanted: u32, cwnd_room: u32) -> bool {
         if bytes == 0 || bytes > cwnd_room {
@@ -168,8 +169,8 @@ impl Sender {
         bytes < cwnd_room && self.nxt == self.una && worthwhile
     }
 
-    /// Returns the congestion window plus what RFC 3042 or RFC 6675 §5 step (3) adds before the
-    /// third duplicate ACK: as much as has left the network.
+    /// Returns the congestion window, plus a segment for each of the first two duplicate ACKs (RFC 3042, RFC 6675 §5
+    /// step (3)): as much as has left the network.
     #[inline(always)]
     fn cwnd_now(&self) -> u32 {
         let cwnd = self.window.cwnd_bytes;
@@ -185,8 +186,8 @@ impl Sender {
         cwnd.saturating_add(segments * self.window.smss_bytes)
     }
 
-    /// Reduces the window to the restart window if nothing was sent for a retransmission timeout
-    /// (RFC 5681 §4.1).
+    /// Reduces the window to the restart window if nothing was sent for longer than the retransmission timeout (RFC
+    /// 5681 §4.1).
     fn restart_after_idle(&mut self, now: Nanos) {
         let idle = now.since(self.sent_at);
         if self.habits.restart_after_idle && idle > self.rto.current() && self.sent_at.0 > 0 {
@@ -231,7 +232,8 @@ impl Sender {
         Some(chunk)
     }
 
-    /// Returns a window probe of one byte, for a window that may have opened (RFC 9293 §3.8.6.1).
+    /// Returns a window probe of one byte if one is due, for a window that may have opened (RFC 9293 §3.8.6.1);
+    /// otherwise `None`.
     fn poll_probe(&mut self, now: Nanos, queued: u64) -> Option<Chunk> {
         if self.una != self.max || queued == 0 {
             return None;
@@ -287,8 +289,8 @@ impl Sender {
         }
     }
 
-    /// Retransmits one segment from `seq` on, ending at the latest at the end of sent data and at
-    /// `above`, the next SACKed byte.
+    /// Retransmits one segment from `seq` on. It ends at the latest at the end of sent data, and at `above`, the next
+    /// SACKed byte (`None`: no byte above is SACKed).
     pub(crate) fn send_again(&mut self, now: Nanos, seq: u64, above: Option<u64>) -> Chunk {
         let end = self.max.min(above.unwrap_or(self.max)).min(self.write_end);
         let bytes = end.saturating_sub(seq).min(u64::from(self.payload_most())) as u32;

@@ -8,7 +8,7 @@ use crate::connection::{Connection, State};
 use crate::segment::Segment;
 use crate::sender::{Phase, Sender};
 
-/// The phase of the connection, which determines the variable of the window that counts.
+/// The phase of a connection's congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The window is below ssthresh (RFC 5681 §3.1).
@@ -18,24 +18,24 @@ pub enum Stage {
     /// Fast recovery, or the round trip after a mark: the connection's own law moves the window to
     /// ssthresh.
     Recovery,
-    /// After a timeout, until the data then in flight is acknowledged.
+    /// The time after a timeout, until the data that was in flight at the timeout is acknowledged.
     Loss,
 }
 
 /// A report of the connection's own law, and of how much of its window is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Computed {
-    /// Congestion window (cwnd).
+    /// Congestion window (cwnd), in bytes.
     pub cwnd_bytes: u32,
-    /// Slow-start threshold (ssthresh).
+    /// Slow-start threshold (ssthresh), in bytes.
     pub ssthresh_bytes: u32,
-    /// Bytes sent and not acknowledged.
+    /// Number of bytes that were sent and are not acknowledged.
     pub flight_bytes: u32,
     /// Maximum of `flight_bytes` in this round trip and the one before.
     pub used_bytes: u32,
     /// Bytes acknowledged since the last report.
     pub acked_bytes: u32,
-    /// Payload of a full segment.
+    /// Payload of a full segment, in bytes.
     pub smss_bytes: u32,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Nanos>,
@@ -92,8 +92,8 @@ impl Connection {
         })
     }
 
-    /// Applies the controller's answer. In recovery the connection keeps its own window, on the way
-    /// to the given threshold.
+    /// Applies the controller's answer. In recovery the connection keeps its own window, which moves to the new
+    /// ssthresh.
     pub fn obey(&mut self, cwnd_bytes: u32, ssthresh_bytes: u32) {
         let stage = self.sender.stage();
         let window = &mut self.sender.window;
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Sends what may go now.
+    /// Sends the segments that the windows allow now.
     pub fn send(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         self.send_all(now, out);
         let (flight_bytes, max) = (self.sender.flight_bytes(), self.sender.max);

@@ -7,7 +7,8 @@ use crate::sender::Sender;
 pub(crate) struct Overruled {
     /// SND.UNA at the last report; 0 before the first.
     pub(crate) una: u64,
-    /// The round trip ends when this is acknowledged; `None` until its first segments have left.
+    /// Position in the stream whose acknowledgment ends the present round trip; `None` until the round trip's first
+    /// segments have left.
     pub(crate) round_end: Option<u64>,
     pub(crate) used_bytes: u32,
     pub(crate) used_before_bytes: u32,

@@ -10,9 +10,9 @@ pub(crate) struct Prr {
     active: bool,
     /// RecoverFS: bytes in flight at the start.
     recover_fs_bytes: u64,
-    /// prr_delivered (RFC 9937).
+    /// Variable prr_delivered of RFC 9937.
     delivered_bytes: u64,
-    /// prr_out (RFC 9937).
+    /// Variable prr_out of RFC 9937.
     out_bytes: u64,
     /// SND.UNA plus the bytes SACKed above it, at the last ACK.
     known: u64,
@@ -43,7 +43,7 @@ impl Sender {
         self.prr.as_ref().is_some_and(|prr| prr.active)
     }
 
-    /// Counts a segment sent.
+    /// Counts the bytes of a segment that was sent.
     #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u32) {
         if let Some(prr) = &mut self.prr {
@@ -51,8 +51,8 @@ impl Sender {
         }
     }
 
-    /// Starts a reduction to ssthresh at an ACK that reports `delivered` bytes, which SND.UNA and
-    /// the scoreboard include already. Returns false where the window jumps instead.
+    /// Starts a reduction to ssthresh at an ACK that reports `delivered` bytes, which SND.UNA and the scoreboard
+    /// include already. Returns false, without a reduction, at a host without PRR, where the window jumps.
     pub(crate) fn begin_reduction(&mut self, delivered: u64) -> bool {
         let flight = u64::from(self.flight_bytes());
         let by_duplicates = u64::from(self.dup_acks) * u64::from(self.window.smss_bytes);
@@ -72,7 +72,7 @@ impl Sender {
         true
     }
 
-    /// Enters fast recovery during a reduction: the retransmission is sent in any case, more data
+    /// Stops new data when fast recovery begins during a reduction: the retransmission is sent in any case, more data
     /// only with the following ACKs.
     pub(crate) fn hold_reduction(&mut self) {
         if self.is_reducing() {

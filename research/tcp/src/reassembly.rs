@@ -26,7 +26,7 @@ impl Reassembly {
         self.duplicate.0 < self.duplicate.1
     }
 
-    /// Returns the first part of `from` to `to` that has arrived; empty if none has.
+    /// Returns the first stored part of `from` to `to`; empty if none is stored.
     pub(crate) fn held_part(&self, from: u64, to: u64) -> (u64, u64) {
         let held = self.held.as_slice().iter();
         held.map(|&(start, end)| (start.max(from), end.min(to)))
@@ -34,7 +34,7 @@ impl Reassembly {
             .unwrap_or_default()
     }
 
-    /// Returns whether all bytes from `from` to `to` have arrived.
+    /// Returns whether all bytes from `from` to `to` are stored.
     pub(crate) fn holds(&self, from: u64, to: u64) -> bool {
         let around = self.held.covering(from);
         around.is_some_and(|(_, end)| to <= end)
@@ -47,8 +47,8 @@ impl Reassembly {
         self.recent[0] = from;
     }
 
-    /// Returns how far the stream is contiguous once everything before `next` has arrived, and
-    /// removes that data.
+    /// Returns the position up to which the stream is contiguous once everything before `next` has arrived, and removes
+    /// the stored data below that position.
     pub(crate) fn join(&mut self, next: u64) -> u64 {
         let mut whole = next;
         while let Some(end) = self.held.take_touching(whole) {

@@ -20,7 +20,7 @@ const QUICK_AFTER_MARK: u8 = 2;
 /// The time at which an acknowledgment is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// There is nothing to acknowledge.
+    /// No ACK is due: there is nothing to acknowledge.
     No,
     /// Due with the next segment sent, or when the delayed ACK timer fires.
     Later,
@@ -33,11 +33,11 @@ pub(crate) enum Due {
 /// The receiving half of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
-    /// RCV.NXT, the next byte expected.
+    /// RCV.NXT: the number of the next byte expected.
     pub(crate) nxt: u64,
-    /// The right edge intended.
+    /// The right edge that the receiver means to advertise.
     edge: u64,
-    /// The right edge advertised; the unit of the window field can put it above the one intended.
+    /// The right edge that was advertised or may be used; the unit of the window field can put it above `edge`.
     said_edge: u64,
     buffer_bytes: u32,
     /// The window for the free part of the buffer, rounded down to what the field can express.
@@ -52,33 +52,33 @@ pub(crate) struct Receiver {
     unacked_bytes: u32,
     /// Payload of the largest segment so far.
     segment_bytes: u32,
-    /// Bytes of a segment on the wire, where several were merged; otherwise `u32::MAX`.
+    /// Largest payload of the segments that were merged into this one, in bytes; `u32::MAX` without merging.
     pub(crate) wire_bytes: u32,
     /// Whether the receiver makes 4.4BSD's choices.
     pub(crate) bsd: bool,
     /// Whether ACKs report duplicate data (RFC 2883).
     dsack: bool,
     delay: Option<Nanos>,
-    /// Full segments in order that one ACK covers.
+    /// Number of full segments in order that one ACK covers.
     ack_segments: u32,
     compression: Option<Compression>,
     /// Whether data segments carry SACK blocks and duplicate ACKs.
     pub(crate) sack_on_data: bool,
     /// Whether some segments are acknowledged at once ([`Config::quick_acks`]).
     quick_acks: bool,
-    /// Number of coming segments that are acknowledged at once.
+    /// Number of segments that will be acknowledged at once.
     quick: u8,
     pub(crate) deadline: Option<Nanos>,
-    /// The ECE bit of ACKs: set until CWR (RFC 3168 §6.1.3), or as the last segment (RFC 8257 §3.2).
+    /// Whether ACKs carry ECE: from a CE until CWR (RFC 3168 §6.1.3), or if the last segment had CE (RFC 8257 §3.2).
     pub(crate) echo: bool,
     exact_echo: bool,
     pub(crate) held: Reassembly,
-    /// Sequence number of the peer's FIN.
+    /// Sequence number of the peer's FIN; `None`: no FIN has arrived.
     fin: Option<u64>,
     pub(crate) finished: bool,
-    /// TS.Recent (RFC 7323 §4.3).
+    /// Variable TS.Recent of RFC 7323 §4.3.
     pub(crate) ts_recent: u32,
-    /// Last.ACK.sent (RFC 7323 §4.3).
+    /// Variable Last.ACK.sent of RFC 7323 §4.3.
     last_ack: u64,
 }
 
@@ -137,7 +137,7 @@ impl Receiver {
         self.buffer_bytes.min(tuned).min(u32::from(u16::MAX)) as u16
     }
 
-    /// Gives up what needs SACK, which the ends have not agreed on.
+    /// Turns off what needs SACK, for a connection whose ends have not agreed on SACK.
     pub(crate) fn without_sack(&mut self) {
         self.compression = None;
         self.sack_on_data = false;
@@ -170,8 +170,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the right edge that the window field can express, rounded down, if the edge may
-    /// move: by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
+    /// Returns the new right edge, rounded down to what the window field can express; `None` if the edge may not move.
+    /// It may move by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
     #[inline(always)]
     fn next_edge(&self) -> Option<u64> {
         let window = self.window_bytes;
@@ -184,14 +184,14 @@ impl Receiver {
         (edge >= self.edge + u64::from(step)).then_some(edge)
     }
 
-    /// Returns whether a right edge that has moved is worth a segment of its own.
+    /// Returns whether the right edge may move far enough to be advertised in a segment of its own.
     fn is_update_due(&self) -> bool {
         let quarter = u64::from(self.buffer_bytes / 4);
         self.next_edge()
             .is_some_and(|edge| !self.bsd || edge >= self.edge + quarter)
     }
 
-    /// Rounds the buffer up to whole segments, if that is the receiver's choice.
+    /// Rounds the buffer up to whole segments, at a receiver with 4.4BSD's choices.
     pub(crate) fn round_buffer(&mut self, segment_bytes: u32) {
         if self.bsd {
             self.buffer_bytes = self.buffer_bytes.next_multiple_of(segment_bytes);
@@ -200,7 +200,7 @@ impl Receiver {
         }
     }
 
-    /// Accepts what the buffer can hold, though the window field could not express it.
+    /// Lets the receiver accept all data that the buffer can hold, even beyond the advertised window.
     fn accept_buffer(&mut self) {
         let held = self.nxt + u64::from(self.free_bytes());
         self.said_edge = self.said_edge.max(held);
@@ -232,8 +232,8 @@ impl Receiver {
         self.deliver(self.nxt + u64::from(bytes))
     }
 
-    /// Returns the window field of a segment sent now. Rounds up where the promised edge stays,
-    /// because an edge never moves to the left (RFC 9293 §3.8.6).
+    /// Returns the window field of a segment sent now. Rounds up if the advertised edge stays, because an edge never
+    /// moves to the left (RFC 9293 §3.8.6).
     #[inline]
     pub(crate) fn take_window(&mut self) -> u16 {
         if let Some(edge) = self.next_edge() {
@@ -249,7 +249,7 @@ impl Receiver {
         field as u16
     }
 
-    /// Clears the pending acknowledgment, which leaves with a segment.
+    /// Clears the pending acknowledgment: the segment that is being sent carries it.
     pub(crate) fn acknowledged(&mut self) {
         if self.dsack {
             self.held.duplicate = (0, 0);
@@ -432,8 +432,8 @@ impl Receiver {
         self.due = self.due_at_least(Due::Later);
     }
 
-    /// Schedules the ACK (RFC 5681 §4.2): every second full segment at once, the rest within the
-    /// delay.
+    /// Schedules the ACK of data in order (RFC 5681 §4.2): at once after `ack_segments` full segments or while ACKs are
+    /// quick, otherwise within the delay.
     fn plan_ack(&mut self, now: Nanos, bytes: u32) {
         let is_second = self.bsd && self.unacked_bytes > 0;
         let waits = !is_second && self.quick == 0;

@@ -86,7 +86,7 @@ impl Rto {
         self.current_ns = self.base_ns;
     }
 
-    /// Doubles the timeout (5.5).
+    /// Doubles the retransmission timeout (RFC 6298 (5.5)).
     pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
         let doubled_ns = self.base_ns.saturating_mul(1 << self.backoff);
@@ -106,7 +106,7 @@ impl Rto {
         self.backoff
     }
 
-    /// Returns the timeout with backoff.
+    /// Returns the retransmission timeout, including its backoff.
     pub(crate) fn current(&self) -> Nanos {
         Nanos(self.current_ns)
     }

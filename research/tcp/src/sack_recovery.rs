@@ -27,7 +27,7 @@ impl Sender {
         }
     }
 
-    /// Returns the segment that NextSeg() chooses while the pipe has room for one (step (C)).
+    /// Returns the segment that NextSeg() chooses, if the pipe has room for a segment (step (C)); otherwise `None`.
     pub(crate) fn poll_sack(&mut self, now: Nanos) -> Option<Chunk> {
         let smss = self.window.smss_bytes;
         let pipe = self.scoreboard.pipe(self.una, self.max, self.high_rxt);
@@ -38,7 +38,7 @@ impl Sender {
         self.next_seg(now, (cwnd - pipe) as u32)
     }
 
-    /// Chooses the next segment (NextSeg() of RFC 6675 §4).
+    /// Chooses the next segment (NextSeg() of RFC 6675 §4); `None`: there is none to send.
     fn next_seg(&mut self, now: Nanos, room: u32) -> Option<Chunk> {
         let highest = self.scoreboard.highest_sacked().unwrap_or(self.una);
         let (hole, above) = self.scoreboard.hole_from(self.high_rxt);
@@ -66,7 +66,8 @@ impl Sender {
         chunk
     }
 
-    /// Retransmits, once in a recovery, the highest segment without a report (rule (4)).
+    /// Retransmits the highest segment that is not SACKed, once in a recovery (rule (4) of NextSeg()); otherwise
+    /// `None`.
     fn rescue(&mut self, now: Nanos) -> Option<Chunk> {
         if self.una <= self.rescue_rxt {
             return None;

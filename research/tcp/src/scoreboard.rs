@@ -4,7 +4,7 @@ use crate::intervals::Intervals;
 use crate::segment::SackBlocks;
 use crate::seq;
 
-/// DupThresh of RFC 6675 §2.
+/// DupThresh of RFC 6675 §2: duplicate ACKs that show a loss.
 pub(crate) const DUP_THRESH: u32 = 3;
 
 /// The scoreboard. All positions are of the sender's stream; ends are exclusive.
@@ -13,7 +13,7 @@ pub(crate) struct Scoreboard {
     sacked: Intervals,
     /// Bytes below this that aren't SACKed count as lost.
     lost_below: u64,
-    /// SACKed bytes above `lost_below`.
+    /// Number of SACKed bytes above `lost_below`.
     sacked_above_lost: u64,
 }
 
@@ -79,12 +79,13 @@ impl Scoreboard {
         self.sacked.highest()
     }
 
-    /// Returns the first unSACKed byte at or after `place`, and the next SACKed byte above it.
+    /// Returns the first unSACKed byte at or after `place`, and the next SACKed byte above that one (`None`: there is
+    /// none).
     pub(crate) fn hole_from(&self, place: u64) -> (u64, Option<u64>) {
         self.sacked.gap_from(place)
     }
 
-    /// Returns the highest unSACKed bytes before `max`, at most `most` of them.
+    /// Returns the highest unSACKed bytes before `max`, at most `most` of them; `None` if all are SACKed.
     pub(crate) fn last_hole(&self, una: u64, max: u64, most: u64) -> Option<(u64, u64)> {
         let mut to = max;
         for &(from, end) in self.sacked.as_slice().iter().rev() {

@@ -6,9 +6,9 @@ use uc_net::{Ecn, Nanos};
 pub mod flags {
     /// No more data from the sender (FIN).
     pub const FIN: u8 = 0x01;
-    /// Synchronise sequence numbers (SYN).
+    /// TCP flag SYN: synchronise sequence numbers.
     pub const SYN: u8 = 0x02;
-    /// Reset the connection (RST).
+    /// TCP flag RST: reset the connection.
     pub const RST: u8 = 0x04;
     /// Push received data to the application (PSH).
     pub const PSH: u8 = 0x08;
@@ -16,7 +16,7 @@ pub mod flags {
     pub const ACK: u8 = 0x10;
     /// ECN echo: the sender of the flag received a mark (ECE).
     pub const ECE: u8 = 0x40;
-    /// Congestion window reduced (CWR).
+    /// TCP flag CWR: congestion window reduced.
     pub const CWR: u8 = 0x80;
 }
 
@@ -29,11 +29,11 @@ pub struct Segment {
     pub ack: u32,
     /// The 16 bits of the window field, unscaled.
     pub window: u16,
-    /// Payload in bytes.
+    /// Number of payload bytes of the segment.
     pub payload_bytes: u16,
     /// Header flags, a union of the bits in [`flags`].
     pub flags: u8,
-    /// The IP header's ECN field.
+    /// ECN field of the IP header that carries the segment.
     pub ecn: Ecn,
     /// TCP options of the segment.
     pub options: Options,
@@ -44,13 +44,13 @@ pub struct Segment {
 pub struct Options {
     /// Maximum segment size, RFC 9293 §3.7.1; on a SYN only, 0: absent.
     pub mss_bytes: u16,
-    /// Window scale, RFC 7323 §2; on a SYN only.
+    /// Window scale, RFC 7323 §2; on a SYN only, `None`: absent.
     pub wscale: Option<u8>,
     /// SACK permitted, RFC 2018 §2; on a SYN only.
     pub sack_permitted: bool,
-    /// TSval and TSecr, RFC 7323 §3, in milliseconds.
+    /// TSval and TSecr, RFC 7323 §3, in milliseconds; `None`: absent.
     pub timestamps: Option<(u32, u32)>,
-    /// SACK blocks, RFC 2018 §3.
+    /// Blocks of the SACK option (RFC 2018 §3).
     pub sack: SackBlocks,
 }
 
@@ -70,7 +70,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block, from its first byte to the one after its last; omits a fifth.
+    /// Adds a block, from its first byte to the one after its last; ignores a fifth block.
     pub fn push(&mut self, from: u32, to: u32) {
         if let Some(place) = self.blocks.get_mut(usize::from(self.count)) {
             *place = (from, to);

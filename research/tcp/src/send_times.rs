@@ -13,7 +13,7 @@ const MOST_SEGMENTS: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendTimes {
     segments: VecDeque<(u64, Nanos)>,
-    /// End of the retransmitted data.
+    /// End of the data that was retransmitted.
     resent_end: u64,
 }
 

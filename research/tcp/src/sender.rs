@@ -12,7 +12,7 @@ use crate::rto::Rto;
 use crate::scoreboard::Scoreboard;
 use crate::send_times::SendTimes;
 
-/// Number of bytes that never runs dry.
+/// Stands for endless data of the application, in bytes.
 const ENDLESS: u64 = u64::MAX >> 1;
 /// R2 (RFC 9293 §3.8.3), after which a connection is given up: timeouts in a row (as many as
 /// Linux's tcp_retries2), and 100 s at least.
@@ -22,22 +22,22 @@ const LEAST_PATIENCE: Nanos = Nanos::from_secs(100);
 /// The sender's phase of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// No recovery is under way.
+    /// The sender repairs no loss.
     Open,
     /// Fast recovery (RFC 6582, RFC 6675).
     Fast,
-    /// Recovery of a timeout, until the data then in flight is acknowledged.
+    /// Recovery after a timeout, until the data that was in flight at the timeout is acknowledged.
     Loss,
 }
 
 /// The event that the retransmission timer of RFC 6298 §5 waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// An acknowledgment of data.
+    /// The sender waits for an ACK of data.
     Ack,
-    /// A window to send into (RFC 9293 §3.8.6.1).
+    /// The sender waits for a window to send into (RFC 9293 §3.8.6.1).
     Window,
-    /// The permission to send, which RFC 3168 §6.1.2 suspends at a window of one segment.
+    /// The sender waits for its timer: RFC 3168 §6.1.2 suspends sending after a mark at a window of one segment.
     Mark,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Waits {
 /// [`crate::seq`].
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// SND.UNA.
+    /// SND.UNA: the first byte that is not acknowledged.
     pub(crate) una: u64,
     /// SND.NXT; a timeout moves it back.
     pub(crate) nxt: u64,
@@ -54,11 +54,11 @@ pub(crate) struct Sender {
     /// End of the application's data; a FIN takes the position after it.
     pub(crate) write_end: u64,
     pub(crate) window: Window,
-    /// SND.WND.
+    /// SND.WND: the peer's window, in bytes.
     pub(crate) snd_wnd: u32,
     /// The largest window that the peer has advertised (RFC 9293 §3.8.6.2.1).
     pub(crate) max_wnd: u32,
-    /// SND.WL1.
+    /// SND.WL1: sequence number of the segment that last updated the window.
     pub(crate) wl1: u64,
     pub(crate) phase: Phase,
     pub(crate) dup_acks: u32,
@@ -69,11 +69,11 @@ pub(crate) struct Sender {
     /// A mark causes no further reduction before a byte beyond this is acknowledged (RFC 3168
     /// §6.1.2).
     pub(crate) cut_end: u64,
-    /// End of the data that was sent while the congestion window held more back.
+    /// End of the data that was sent when the congestion window last held data back.
     pub(crate) limited_end: u64,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) waits: Waits,
-    /// The segment being timed: its end, and when it was sent (RFC 6298 §3).
+    /// The segment being timed: its end, and when it was sent (RFC 6298 §3); `None`: no segment is.
     pub(crate) timed: Option<(u64, Nanos)>,
     /// Time of the last data segment.
     pub(crate) sent_at: Nanos,
@@ -86,7 +86,7 @@ pub(crate) struct Sender {
     pub(crate) timer_restarted: bool,
     /// Whether the persist timer has fired, so that whatever fits may be sent, however small.
     pub(crate) probe: bool,
-    /// Whether a window probe's byte may be acknowledged beyond `max`.
+    /// Whether a window probe was sent whose byte, at `max`, the peer may acknowledge.
     pub(crate) probed: bool,
     /// Whether both ends agreed on ECN.
     pub(crate) ecn: bool,
@@ -99,14 +99,14 @@ pub(crate) struct Sender {
     /// When the first of `timeouts_in_row` timeouts fired.
     unheard_since: Nanos,
     pub(crate) law: Law,
-    /// Send times, for a law that measures delay.
+    /// Send times, for a law that measures delay; otherwise `None`.
     pub(crate) send_times: Option<Box<SendTimes>>,
     pub(crate) scoreboard: Scoreboard,
-    /// HighRxt (RFC 6675 §2), exclusive.
+    /// HighRxt of RFC 6675 §2, exclusive: the number after the byte that the RFC names.
     pub(crate) high_rxt: u64,
-    /// RescueRxt (RFC 6675 §2), exclusive.
+    /// RescueRxt of RFC 6675 §2, exclusive: the number after the byte that the RFC names.
     pub(crate) rescue_rxt: u64,
-    /// Proportional rate reduction, for a host that uses it.
+    /// Proportional rate reduction; `None`: the host reduces at once.
     pub(crate) prr: Option<Box<Prr>>,
     pub(crate) frto: Frto,
     pub(crate) rto: Rto,
@@ -219,8 +219,8 @@ impl Sender {
         }
     }
 
-    /// Discards unsent data: what was written then ends with what was sent, and with `unsent_syn`
-    /// for a SYN that was not.
+    /// Discards unsent data: the written data then ends where the sent data ends. `unsent_syn`: 1 if the SYN, which
+    /// precedes the data, is unsent; otherwise 0.
     pub(crate) fn take_back(&mut self, unsent_syn: u64) {
         if !self.finishing {
             self.write_end = self.write_end.min(self.max + unsent_syn);
@@ -233,7 +233,7 @@ impl Sender {
         self.window.smss_bytes - self.sack_bytes
     }
 
-    /// Returns FlightSize (RFC 5681 §2).
+    /// Returns FlightSize of RFC 5681 §2 in bytes.
     pub(crate) fn flight_bytes(&self) -> u32 {
         (self.max - self.una) as u32
     }
@@ -276,7 +276,7 @@ impl Sender {
         self.deadline = None;
     }
 
-    /// Handles the timer that fired.
+    /// Handles the timer that has expired.
     pub(crate) fn expire(&mut self, now: Nanos) {
         match self.waits {
             Waits::Ack => self.retransmission_timeout(now),

@@ -7,21 +7,21 @@ use crate::connection::{Connection, State};
 pub enum Stage {
     /// Unopened, reset, given up, or finished by a peer that closed first (CLOSED).
     Closed,
-    /// Waits for a SYN (LISTEN).
+    /// State LISTEN: waits for a SYN.
     Listen,
-    /// Has sent a SYN (SYN-SENT).
+    /// State SYN-SENT: has sent a SYN.
     SynSent,
-    /// Has sent a SYN-ACK (SYN-RECEIVED).
+    /// State SYN-RECEIVED: has sent a SYN-ACK.
     SynReceived,
-    /// Both directions are open (ESTABLISHED).
+    /// State ESTABLISHED: both directions are open.
     Established,
-    /// Has sent a FIN (FIN-WAIT-1).
+    /// State FIN-WAIT-1: has sent a FIN.
     FinWait1,
     /// Has sent a FIN that is acknowledged (FIN-WAIT-2).
     FinWait2,
-    /// Has received a FIN (CLOSE-WAIT).
+    /// State CLOSE-WAIT: has received a FIN.
     CloseWait,
-    /// Both FINs have crossed (CLOSING).
+    /// State CLOSING: both FINs have crossed.
     Closing,
     /// Has answered a FIN with its own (LAST-ACK).
     LastAck,
@@ -30,7 +30,7 @@ pub enum Stage {
 }
 
 impl Connection {
-    /// Returns the connection's state.
+    /// Returns the state of the connection (RFC 9293).
     pub fn stage(&self) -> Stage {
         match self.state {
             State::Idle | State::Closed => Stage::Closed,

@@ -11,7 +11,7 @@ use crate::sender::Waits;
 use crate::seq;
 
 impl Connection {
-    /// Returns when the retransmission timer fires, while it waits for an acknowledgment.
+    /// Returns when the retransmission timer fires; `None` if it does not wait for an acknowledgment.
     pub fn retransmission_deadline(&self) -> Option<Nanos> {
         let is_waiting = self.sender.waits == Waits::Ack;
         self.sender.deadline.filter(|_| is_waiting)

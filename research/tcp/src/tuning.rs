@@ -6,13 +6,13 @@
 //! read as much. Linux measures what is read in a round trip instead; for a sender that fills the
 //! window the two are the same.
 
-/// Segments by which one that arrives opens the window.
+/// Number of segments by which each segment that arrives opens the window.
 const SEGMENTS_FOR_ONE: u32 = 2;
 
-/// The state of the autotuning.
+/// The state of the receive window's autotuning.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
-    /// The receive window now.
+    /// The receive window at present, in bytes.
     window_bytes: u32,
     /// Maximum of the receive window for now; it grows with what the application reads.
     bound_bytes: u32,

@@ -1,4 +1,4 @@
-//! A bottleneck over which f and g∘T run separately, and what their results are to each other.
+//! A bottleneck over which f and g∘T run separately, and the ratios of their results.
 
 use serde::{Deserialize, Serialize};
 use uc_core::{COMPILED, Policy};
@@ -12,7 +12,7 @@ use crate::world::{Cause, Hosts, Observer, State, World};
 
 /// Length of each run, in base round-trip times.
 const ROUND_TRIPS: u64 = 600;
-/// Initial window of both senders.
+/// Initial window of both senders, in segments.
 pub(crate) const INITIAL_WINDOW_SEGMENTS: u8 = 10;
 
 /// The writes of the application.
@@ -81,7 +81,7 @@ fn bursts(random: &mut Stream, writes: Writes) -> Vec<Burst> {
     }
 }
 
-/// The measurements of one run.
+/// What is measured in one run of a sender.
 #[derive(Clone, Debug, Default)]
 struct Measure {
     bytes: u64,
@@ -89,7 +89,7 @@ struct Measure {
     flight_byte_ns: u128,
     since: Nanos,
     flight_bytes: u32,
-    /// Hash of every transmission.
+    /// Hash over all transmissions of the run.
     hash: u64,
 }
 
@@ -133,7 +133,7 @@ fn measure<E: Element>(plan: &Plan, hosts: &Hosts, until: Nanos, element: E) -> 
 pub(crate) struct Senders<'a> {
     /// Hosts of the native sender f.
     pub f: &'a Hosts,
-    /// Hosts of the guest g.
+    /// Hosts of the guest's TCP g, under the translator.
     pub g: &'a Hosts,
     /// Policy of the translator T at the guest's port.
     pub policy: Policy,
@@ -146,9 +146,9 @@ pub(crate) struct Senders<'a> {
 pub struct Ratios {
     /// Number of flows in which every transmission was the same.
     pub identical: u64,
-    /// Ratios of acknowledged bytes, ascending.
+    /// Ratios of the guest's acknowledged bytes to the native sender's, one for each flow, ascending.
     rates: Vec<f64>,
-    /// Ratios of the mean over time of the bytes in flight, ascending.
+    /// Ratios of the guest's bytes in flight (mean over time) to the native sender's, one for each flow, ascending.
     windows: Vec<f64>,
 }
 

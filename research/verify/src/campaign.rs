@@ -36,7 +36,7 @@ pub struct Campaign {
 /// itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Cases that ran.
+    /// Number of cases that were run.
     pub cases: u64,
     /// Cases in which every transmission was equal.
     pub exact: u64,
@@ -46,11 +46,11 @@ pub struct Report {
     pub at_one_segment: u64,
     /// Exact cases that end early because the receiver accepted the byte of a window probe.
     pub probe_taken: u64,
-    /// Events that were compared.
+    /// Number of events that were compared.
     pub events: u64,
     /// For each class, the number of cases in which it occurred, in the order of [`Class::ALL`].
     pub coverage: [u64; Class::ALL.len()],
-    /// The first case in which a transmission differed.
+    /// Number of the first case in which a transmission differed; `None`: none did.
     pub failure: Option<u64>,
 }
 
@@ -152,7 +152,7 @@ impl Campaign {
         }
     }
 
-    /// Returns a counter-example no larger than this plan.
+    /// Returns a plan in which f and g∘T still differ, no larger than this one.
     pub fn shrink(&self, core: Core, plan: &Plan) -> Plan {
         let mut workspace = Workspace::default();
         shrink(plan, |plan| {

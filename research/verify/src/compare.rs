@@ -11,19 +11,19 @@ use crate::layout::Fault;
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, Summary, World};
 
-/// A transmission and its time.
+/// A transmitted segment, with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Time of the transmission.
+    /// Time at which the segment was transmitted.
     pub at: Nanos,
     /// Segment as the network sees it.
     pub segment: Segment,
 }
 
-/// The verdict of a comparison.
+/// The verdict of comparing two senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All transmissions were equal.
+    /// The senders' transmissions were all equal.
     Same,
     /// All transmissions were equal up to a point where an assumption ended.
     Outside(Limit),
@@ -52,7 +52,7 @@ pub enum Limit {
     ProbeTaken,
 }
 
-/// The result of a comparison.
+/// The result of comparing two senders in a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
     /// Verdict of the comparison.
@@ -63,11 +63,11 @@ pub struct Comparison {
     pub seen: Seen,
 }
 
-/// Buffers that comparisons reuse.
+/// Buffers that are reused from comparison to comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     native: Recorder,
-    /// A fault in the layouts of other hosts' flows.
+    /// A fault that is planted in the layouts of other hosts' flows.
     pub fault: Fault,
 }
 
@@ -79,7 +79,7 @@ struct Recorder {
     cwnd_bytes: Vec<u32>,
     coverage: Coverage,
     mss_bytes: u16,
-    /// Assumption that the last act ended.
+    /// Assumption that the last act ended; `None`: none.
     limit: Option<Limit>,
 }
 

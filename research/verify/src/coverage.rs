@@ -8,17 +8,17 @@ use crate::world::{Cause, State};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {
-    /// The window grew below ssthresh.
+    /// The window grew while it was below ssthresh.
     SlowStart,
     /// The window grew by a segment for a window of data.
     Avoidance,
-    /// Fast recovery began.
+    /// A fast recovery began.
     RecoveryEntry,
     /// An ACK in recovery did not end it.
     PartialAck,
-    /// Recovery ended.
+    /// A loss recovery ended.
     RecoveryExit,
-    /// The retransmission timer fired.
+    /// The retransmission timer expired.
     Timeout,
     /// The timer fired again for the same segment.
     Backoff,
@@ -28,7 +28,7 @@ pub enum Class {
     NotUndone,
     /// The window was reduced on ECE.
     Cut,
-    /// ECE arrived in recovery.
+    /// An ACK with ECE arrived during loss recovery.
     EceInRecovery,
     /// ECE arrived, and a loss followed within the same window of data.
     EceBeforeLoss,
@@ -44,7 +44,7 @@ pub enum Class {
     IdleRestart,
     /// A SYN or SYN-ACK was lost.
     SynLost,
-    /// Sequence numbers wrapped.
+    /// Sequence numbers wrapped around 2^32.
     Wrap,
 }
 
@@ -72,7 +72,7 @@ impl Class {
         Class::Wrap,
     ];
 
-    /// Returns a short description.
+    /// Returns a short description of the situation.
     pub fn label(self) -> &'static str {
         match self {
             Class::SlowStart => "slow start",
@@ -127,12 +127,12 @@ pub struct Coverage {
     cut_until: u64,
     /// End of the window of data in which the last loss was found.
     loss_until: u64,
-    /// Bytes acknowledged when the timer last fired.
+    /// Bytes acknowledged when the timer last fired; `None`: it has not fired.
     timeout_at: Option<u64>,
 }
 
 impl Coverage {
-    /// Returns the classes so far.
+    /// Returns the situations that have occurred so far.
     pub fn seen(&self) -> Seen {
         self.seen
     }

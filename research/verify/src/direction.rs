@@ -15,18 +15,18 @@ pub struct DirectionState<'a> {
     marked: Cursor<'a, u32>,
     late: Cursor<'a, (u32, u32)>,
     held: Cursor<'a, (u32, u32)>,
-    /// Time before which nothing arrives.
+    /// Time until which the direction is stopped: nothing arrives before it.
     resumes_at: Nanos,
 }
 
-/// A cursor in an ascending list.
+/// A cursor in a list of entries by ascending packet number.
 #[derive(Clone, Debug)]
 struct Cursor<'a, T> {
     rest: &'a [T],
 }
 
 impl<'a, T: Copy> Cursor<'a, T> {
-    /// Removes and returns the entry for `number`; numbers come in ascending order.
+    /// Removes and returns the entry for packet `number`; `None`: there is none. Ask for numbers in ascending order.
     fn take(&mut self, number: u32, key: impl Fn(T) -> u32) -> Option<T> {
         while let Some((&first, rest)) = self.rest.split_first() {
             if key(first) > number {

@@ -181,7 +181,8 @@ fn draw_detours(random: &mut Stream, data: &mut Direction, acks: &mut Direction,
     }
 }
 
-/// Draws stops of a direction that are longer than a timeout, so that it is spurious, or shorter.
+/// Draws stops of a direction: some last longer than the sender's retransmission timeout, which is then spurious,
+/// others shorter.
 fn draw_held(random: &mut Stream, plan: &mut Plan) {
     if random.below(2) == 0 {
         return;

@@ -15,7 +15,7 @@ pub trait Element {
     fn towards_network(&mut self, now: Nanos, segment: &mut Segment);
     /// Passes a segment of the network to the sender.
     fn towards_guest(&mut self, now: Nanos, segment: &mut Segment);
-    /// Returns the element's shadow of the sender; `None` if the element has none.
+    /// Returns the sender's state as the element computes it; `None` if the element computes none.
     fn shadow(&self) -> Option<Shadow> {
         None
     }
@@ -26,7 +26,7 @@ pub trait Element {
 pub struct Shadow {
     /// Window of the law f, in bytes.
     pub window_bytes: u32,
-    /// Phase, a `CA_…` of [`consts`].
+    /// Phase of the sender's congestion control: a `CA_…` of [`consts`].
     pub phase: u32,
     /// Number of fast retransmits and timeouts so far.
     pub losses: u32,
@@ -55,13 +55,13 @@ pub struct Translator<'a> {
     port: Port,
     core: Core,
     policy: Policy,
-    /// What the clock of the port's host shows when the case begins, in units of 128 µs.
+    /// How far the clock of the port's host is ahead of the case's, in units of 128 µs.
     clock: u32,
-    /// Segments seen.
+    /// Number of segments that the translator has seen.
     segments: u32,
-    /// Moves still to come.
+    /// Handovers to other hosts that are still to come.
     handovers: &'a [Handover],
-    /// A fault in the layouts that the flow goes through.
+    /// A fault that is planted in the layouts through which the flow moves.
     fault: Fault,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Translator<'a> {
         Nanos(now.0 + u64::from(self.clock) * u64::from(consts::REBASE_NS))
     }
 
-    /// Counts a segment, moves the flow if it is time, and returns the time at the port.
+    /// Counts a segment, moves the flow if a handover is due, and returns the time by the clock of the port's host.
     fn arrive(&mut self, now: Nanos) -> Nanos {
         if let [next, later @ ..] = self.handovers
             && self.segments >= next.segment
@@ -116,7 +116,7 @@ impl<'a> Translator<'a> {
         self.here(now)
     }
 
-    /// Moves the flow to a new port. Returns false while it is not established.
+    /// Moves the flow to a new port. Returns false, without a move, while the flow is not established.
     fn hand_over(&mut self, now: Nanos, next: &Handover) -> bool {
         let is_established = |flow: &&Flow| u32::from(flow.stage) == consts::TRANSLATING;
         let Some(flow) = self.port.flow().filter(is_established) else {

@@ -12,7 +12,7 @@ pub enum VerifyError {
     /// A number is outside the range that its key allows.
     #[error("not a plan: {key} {message}")]
     Range {
-        /// Key of the number.
+        /// Key of the number in the plan that is wrong.
         key: &'static str,
         /// Remedy: the values that are allowed.
         message: &'static str,

@@ -1,10 +1,10 @@
 //! Games of a guest that breaks the rules of TCP against its port and its neighbours, on a virtual clock.
 //!
-//! Guests behind ports of the deployed core share a link that marks. One of them, the adversary,
-//! follows a [`Plan`] of [`Trick`]s, whose times are counted in ticks, ACKs, parts of a round trip, or
-//! cuts of its window. Its reward is its goodput, the bytes that an honest receiver acknowledges within
-//! a fixed time, or what its neighbours lose. A search keeps the best plans, changes and mixes them. An
-//! honest guest in its place, in the same network, gives the numbers to compare with.
+//! Guests behind ports of the deployed core share a link that marks. One of them, the adversary, follows a [`Plan`] of
+//! [`Trick`]s, whose times are counted in ticks, ACKs, parts of a round trip, or cuts of its window. Its reward is its
+//! goodput, the bytes that an honest receiver acknowledges within a fixed time, or what its neighbours lose. A search
+//! keeps the best plans, changes and mixes them. Games of an honest guest in the adversary's place, in the same
+//! network, give the numbers to compare with.
 //!
 //! Read in this order:
 //! 1. [`trick`], [`plan`]: what the adversary may do, and when.
@@ -36,11 +36,11 @@ pub use plan::{Clock, Plan, Timed};
 pub use port::Guard;
 pub use trick::{Disguise, Greeting, Trick};
 
-/// The largest payload of a segment, to which both ends agree.
+/// The largest payload of a segment in bytes, to which both ends agree.
 pub const MSS: u32 = 1_448;
-/// The length of a tick: the time in which the link carries one full segment.
+/// Length of a tick in nanoseconds: the time in which the link carries one full segment.
 pub const TICK_NS: u64 = 100_000;
-/// The length of a game: 2 s, in which the link carries 20,000 segments.
+/// Length of a game in ticks: 2 s, in which the link carries 20,000 segments.
 pub const TICKS: u64 = 20_000;
 
 /// Returns whether sequence number `a` lies after `b`; numbers wrap.

@@ -71,8 +71,8 @@ pub fn native_hosts(law: Law) -> Hosts {
     hosts
 }
 
-/// Returns g and its receiver. It counts duplicates by number, since T changes windows; `ecn`:
-/// whether it requests ECN.
+/// Returns g and its receiver. The guest counts duplicate ACKs by number, since T changes windows; `ecn`: whether the
+/// guest requests ECN.
 pub fn guest_hosts(law: Law, ecn: bool) -> Hosts {
     Hosts {
         sender: Config {

@@ -1,11 +1,11 @@
-//! Layouts of flows as other versions of uc may have them, and a flow's way through one of them: in the
-//! file of a hand-over, whose reader finds each field by its name (`uc-port`).
+//! Layouts of flows as other versions of uc may have them, and the move of a flow through such a layout: in a hand-over
+//! file, whose reader finds each field by its name (`uc-port`).
 
 use uc_core::Flow;
 use uc_net::random::Stream;
 use uc_port::{Handover, HandoverError};
 
-/// Tag of the files, which nobody signs.
+/// Tag in place of a signature: these files are not signed.
 const TAG: u64 = 0;
 
 /// A fault in a layout, for tests that must notice it.
@@ -14,7 +14,7 @@ pub enum Fault {
     /// All fields are where the description has them.
     #[default]
     None,
-    /// The layout lacks a field.
+    /// The layout lacks a field of this name.
     Lost(&'static str),
     /// The first field lies where the second one does.
     Misplaced(&'static str, &'static str),
@@ -32,8 +32,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Draws the layout of this number: each struct with its fields in another order, one of them wider, and a
-/// field more; number 0 is this build's. Returns its description.
+/// Draws the layout with this number, and returns its description. Each struct has its fields in another order, one of
+/// them wider, and one more field; number 0 is this build's layout.
 pub fn draw(number: u32, fault: Fault) -> String {
     let own = Handover::description();
     let random = &mut Stream::new(number.into(), "layout");
@@ -86,14 +86,14 @@ fn plant(fault: Fault, fields: &mut Vec<Field<'_>>) {
     }
 }
 
-/// Returns the flow as a host reads it from the file of another one, which has it in this layout; `None` if the
-/// host does not take it over. `now_ns`: time by the clock that the flow's moments are of.
+/// Returns the flow as another host reads it from a hand-over file in this layout; `None` if that host does not take it
+/// over. `now_ns`: present time on the clock of the flow's times.
 pub fn cross(flow: &Flow, layout: &str, now_ns: u64) -> Option<Flow> {
     let read = carry(&Handover::of(*flow, now_ns), layout).ok()?;
     read.states().next().copied()
 }
 
-/// Returns flows as a host reads them from the file of another one, which has them in this layout.
+/// Returns flows as another host reads them from a hand-over file in this layout.
 ///
 /// # Errors
 /// [`HandoverError`], as [`Handover::write_as`] and [`Handover::read`] return it.

@@ -21,11 +21,11 @@ use crate::world::Hosts;
 /// Receive buffer of a receiver that autotunes, in segments: more than the flows of the table reach.
 const TUNED_SEGMENTS: u16 = 4_000;
 
-/// An assumption of the theorems. Relaxed, both senders have what it excludes, unless stated
-/// otherwise.
+/// An assumption of the theorems. Each variant states what holds when the assumption is relaxed, for both senders
+/// unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assumption {
-    /// All assumptions hold.
+    /// All assumptions of the theorem hold.
     AllHold,
     /// Segments take 100 µs between guest and port, either way.
     NoHostDelay,
@@ -37,21 +37,21 @@ pub enum Assumption {
     NoScale10,
     /// Writes of 1 to 3,000 bytes; Nagle's rule holds segments below the MSS back.
     FullSegments,
-    /// Limited transmit (RFC 3042).
+    /// Both senders use limited transmit (RFC 3042).
     NoLimitedTransmit,
-    /// SACK (RFC 2018 and RFC 6675).
+    /// The hosts use SACK (RFC 2018 and RFC 6675).
     NoSack,
     /// The receiver's window opens with each segment, in duplicate ACKs too, as Linux autotunes it.
     SteadyWindows,
-    /// SACK, and a receiver that autotunes.
+    /// The hosts use SACK, and the receiver autotunes its window.
     NoSackSteadyWindows,
-    /// The receiver sends data, too, which its ACKs travel on.
+    /// The receiver sends data, too, and its ACKs travel on that data.
     DataOneWay,
-    /// SACK, and a receiver that sends data, with SACK blocks and duplicate ACKs on them.
+    /// The hosts use SACK, and the receiver sends data, which carries its SACK blocks and duplicate ACKs.
     NoSackDataOneWay,
-    /// SACK, and a receiver that merges up to 16 segments that arrive within 500 µs (GRO).
+    /// The hosts use SACK, and the receiver merges up to 16 segments that arrive within 500 µs (GRO).
     NoSackAckForEach,
-    /// The guest counts an ACK as a duplicate only if its window is that of the last (RFC 5681 §2).
+    /// The guest counts an ACK as a duplicate only if it has the same window as the ACK before (RFC 5681 §2).
     DuplicatesByNumber,
     /// The guest grows by RFC 9438 and reduces by a factor of 0.7.
     NewRenoGuest,
@@ -190,11 +190,11 @@ fn autotunes(config: &mut Config) {
 /// One row of the table: a relaxed assumption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Label of the assumption.
+    /// Label of the assumption that is lifted.
     pub assumption: String,
     /// Number of flows, each of which is a random case.
     pub cases: u64,
-    /// Results of the flows.
+    /// Results of the flows without the assumption.
     pub ratios: Ratios,
 }
 

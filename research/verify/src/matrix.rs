@@ -16,8 +16,8 @@ use crate::law::{Law, guest_hosts, native_hosts, rfc_policy};
 use crate::plan::Plan;
 use crate::world::Hosts;
 
-/// The guests' congestion controls, by their labels in the table. The guest `DCTCP` requests ECN,
-/// and T strips its offer; the others have no ECN.
+/// Label in the table, and congestion control, of each guest. Guest `DCTCP` requests ECN, and T removes the
+/// request; all other guests have no ECN.
 const GUESTS: [(&str, CongestionControl); 7] = [
     ("NewReno", CongestionControl::NewReno),
     ("NewReno, counted by ACKs", CongestionControl::NewRenoByAcks),
@@ -43,7 +43,7 @@ pub struct Row {
     pub guest: String,
     /// Number of random cases, and of flows over either kind of bottleneck.
     pub cases: u64,
-    /// Random cases without a difference.
+    /// Number of random cases without a difference.
     pub exact: u64,
     /// Exact cases that ran to their end.
     pub whole: u64,
@@ -55,7 +55,7 @@ pub struct Row {
     pub losses: Ratios,
 }
 
-/// Number of rows.
+/// Number of rows of the table.
 pub const ROWS: usize = Law::ALL.len() * GUESTS.len();
 
 /// Measures the row of this number, below [`ROWS`].

@@ -19,11 +19,11 @@ pub struct Plan {
     pub receive_buffer_segments: u16,
     /// Number of packets of the sender after which the case ends (1 to 1,000,000).
     pub packets: u32,
-    /// The direction of data.
+    /// The network's direction in which data flows.
     pub data: Direction,
-    /// The direction of ACKs.
+    /// The network's direction in which ACKs flow.
     pub acks: Direction,
-    /// Writes of the sender's application.
+    /// What the sender's application writes, and when.
     pub bursts: Vec<Burst>,
     /// Times at which the receiver's application stops reading.
     pub stalls: Vec<Stall>,
@@ -36,12 +36,12 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Handover {
-    /// The flow moves before the port sees this segment, counted from 0 over both directions together;
-    /// later, if it is not established yet.
+    /// Number of the segment, counted from 0 over both directions together, before which the flow moves; it moves later
+    /// if it is not established by then.
     pub segment: u32,
     /// Time that the other host's clock shows when the case begins, in units of 128 µs.
     pub clock: u32,
-    /// Number of the layout that flows have where this one comes from; 0: this build's.
+    /// Number of the layout that flows have on the host that the flow leaves; 0: this build's.
     #[serde(default)]
     pub layout: u32,
 }
@@ -51,7 +51,7 @@ pub struct Handover {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Direction {
-    /// Propagation delay, in microseconds.
+    /// Propagation delay of the direction, in microseconds.
     pub delay_us: u32,
     /// Transmission time of a packet, in microseconds.
     pub packet_us: u32,
@@ -66,13 +66,13 @@ pub struct Direction {
     /// Numbers of the packets that are delayed, each with its additional delay in microseconds;
     /// others overtake them.
     pub late: Vec<(u32, u32)>,
-    /// Numbers of the packets with which the direction stops, each with the time in microseconds
-    /// until it goes on; what is sent meanwhile arrives then, in order.
+    /// Numbers of the packets with which the direction stops, each with the time in microseconds until the direction
+    /// goes on; packets sent meanwhile arrive then, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<(u32, u32)>,
 }
 
-/// One write of the application.
+/// One write of the sender's application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Burst {
@@ -99,8 +99,8 @@ pub enum After {
     Acked,
 }
 
-/// A stall of the receiver's application: it stops reading until the sender is held back by the
-/// window alone.
+/// A stall of the receiver's application: the application stops reading until only the window keeps the sender from
+/// sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stall {

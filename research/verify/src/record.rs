@@ -1,7 +1,7 @@
 //! The kept record of the theorems, `results/verify`: random cases, and the tables of docs/theorems.md.
 //!
-//! A part of the record has rows, and a row depends on nothing but its number. So a few rows, made
-//! again, test the record.
+//! A part of the record has rows, and a row depends on nothing but its number. So the record can be tested by computing
+//! a few rows again.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,7 +15,7 @@ use crate::matrix;
 use crate::rounds;
 use crate::smallest::{Reason, smallest};
 
-/// Seed of the tables.
+/// Seed from which the record's tables are computed.
 const SEED: u64 = 1;
 /// Cases and flows for each law and guest of `uc-bench verify --table`.
 pub const TABLE_CASES: u64 = 40;
@@ -33,13 +33,13 @@ type Show = fn(&[&str]) -> serde_json::Result<String>;
 pub struct Part {
     /// Name of the file in `results`, without its ending.
     pub name: &'static str,
-    /// Number of rows.
+    /// Number of rows of this part of the record.
     pub rows: usize,
     make: fn(usize) -> serde_json::Result<String>,
     show: Option<Show>,
 }
 
-/// All parts of the record.
+/// All parts of the record of the theorems.
 pub const PARTS: [Part; 4] = [
     Part {
         name: "verify/cases",
@@ -82,7 +82,7 @@ impl Part {
     /// Formats rows as a table in Markdown; `None` for a part that is no table.
     ///
     /// # Errors
-    /// A row that has not this part's columns.
+    /// The rows do not have this part's columns.
     pub fn table(&self, rows: &[&str]) -> Option<serde_json::Result<String>> {
         self.show.map(|show| show(rows))
     }
@@ -92,7 +92,7 @@ fn read<'a, T: Deserialize<'a>>(rows: &[&'a str]) -> serde_json::Result<Vec<T>> 
     rows.iter().map(|row| serde_json::from_str(row)).collect()
 }
 
-/// Random cases of one seed.
+/// The random cases that one seed draws.
 #[derive(Debug, Serialize)]
 struct Cases {
     law: &'static str,

@@ -23,9 +23,9 @@ struct Moment {
     answers: u32,
     timers: u32,
     writes: u32,
-    /// Segments sent, retransmissions included.
+    /// Number of segments sent, including retransmissions.
     sent: u32,
-    /// Segments retransmitted.
+    /// Number of segments that were retransmitted.
     retransmitted: u64,
     /// Segments sent that the network lost.
     lost: u32,
@@ -38,7 +38,7 @@ struct Moment {
 struct Moments<'a> {
     plan: &'a Plan,
     list: Vec<Moment>,
-    /// Number of the next packet.
+    /// Number of the packet that is sent next.
     packet: u32,
     /// What the act that has not ended yet has sent: data segments, those lost, those marked.
     sent: [u32; 3],
@@ -139,11 +139,11 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Moment> {
 pub struct Row {
     /// Time since the start, in milliseconds.
     pub at_ms: f64,
-    /// Description of the event.
+    /// Description of what happened in the round.
     pub happened: String,
-    /// Window of the law f.
+    /// Window of a native sender of law f.
     pub f: Window,
-    /// The guest's own window.
+    /// Window of the guest's own TCP.
     pub guest: Window,
 }
 

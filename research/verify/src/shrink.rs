@@ -47,7 +47,7 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         failed
     }
 
-    /// Shortens the run.
+    /// Shortens the run, as long as the senders still differ.
     fn packets(&mut self) {
         let mut step = self.best.packets / 2;
         while step > 0 {
@@ -69,7 +69,7 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         self.list(|plan| &mut plan.bursts);
     }
 
-    /// Removes runs of entries, long runs first.
+    /// Removes runs of entries from a list, long runs first, as long as the plan still fails.
     fn list<T>(&mut self, list: impl Fn(&mut Plan) -> &mut Vec<T>) {
         let mut length = list(&mut self.best).len();
         while length > 0 {

@@ -67,7 +67,8 @@ pub fn smallest(law: Law, reason: Reason) -> Option<Plan> {
         .find_map(|most| search(most, &crosses))
 }
 
-/// Tries all cases of at most `most` transmissions.
+/// Tries all cases of at most `most` transmissions. Returns the first of those that `crosses` after the fewest; `None`:
+/// no case does.
 fn search(most: u32, crosses: &impl Fn(&Plan) -> Option<u32>) -> Option<Plan> {
     let mut best: Option<Plan> = None;
     for initial_window_segments in INITIAL_WINDOWS {
@@ -100,7 +101,7 @@ struct Act {
 #[derive(Default)]
 struct Acts {
     list: Vec<Act>,
-    /// Packets sent so far.
+    /// Number of packets that were sent so far.
     sent: u32,
     /// Packets sent before the current act began.
     sent_before: u32,
@@ -134,8 +135,8 @@ pub(crate) fn exceeds(f: &Info, guest: &Info) -> bool {
     segments(f) > segments(guest)
 }
 
-/// Returns how many transmissions a case needs to reach the first act after which f's window is the
-/// larger one, in whole segments; `None` if it is not, or for another reason.
+/// Returns how many transmissions a case needs to reach the first act after which f's window is the larger one, in
+/// whole segments; `None` if f's window never is, or not for this reason.
 fn crossing(native: &[Act], guest: &[Act], reason: Reason) -> Option<u32> {
     let mut pairs = native.iter().zip(guest);
     let (f, g) = pairs.find(|(f, g)| exceeds(&f.after, &g.after))?;

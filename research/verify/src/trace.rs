@@ -17,7 +17,7 @@ const BEFORE: usize = 30;
 /// Number of lines shown after the difference.
 const AFTER: usize = 6;
 
-/// A line of one run.
+/// A line of the printed trace of one run.
 #[derive(Clone, Debug)]
 struct Line {
     text: String,

@@ -17,7 +17,7 @@ pub enum Cause {
     Open,
     /// A segment arrived, shown as it was before the element saw it.
     Arrival(Segment),
-    /// The sender's timer fired.
+    /// The timer of the sender expired.
     Timer,
     /// The application wrote data.
     Write,
@@ -26,13 +26,13 @@ pub enum Cause {
 /// The sender's state at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State {
-    /// Variables of the sender.
+    /// Variables of the sender's TCP at that time.
     pub info: Info,
-    /// Counters of the sender.
+    /// Counters of the sender's TCP at that time.
     pub totals: Totals,
     /// Bytes that the application has written so far.
     pub written_bytes: u64,
-    /// The sender as its element follows it, if it does.
+    /// The sender's shadow at its port; `None` if no port follows the sender.
     pub shadow: Option<Shadow>,
 }
 
@@ -46,7 +46,7 @@ pub trait Observer {
     fn acted(&mut self, now: Nanos, cause: &Cause, before: &State, after: &State) -> bool;
 }
 
-/// The hosts of a run.
+/// Settings of a run: those of both hosts, and when the run ends.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     /// Settings of the sender; segment size and initial window are the plan's.
@@ -61,14 +61,14 @@ pub struct Hosts {
     pub until: Nanos,
 }
 
-/// Totals of a run.
+/// The totals of a completed run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Number of segments sent, segments delivered to the sender, timers and writes.
     pub events: u64,
-    /// Time of the last event.
+    /// Time of the run's last event.
     pub end: Nanos,
-    /// Payload acknowledged, in bytes.
+    /// Number of payload bytes that were acknowledged.
     pub acknowledged_bytes: u64,
 }
 
@@ -116,10 +116,10 @@ impl Ord for Entry {
 /// sending, or with ACKs only.
 const EVENTS_PER_PACKET_MAX: u64 = 16;
 
-/// The receiver's initial sequence number.
+/// Initial sequence number of the receiver.
 const RECEIVER_ISS: u32 = 1;
 
-/// A run in progress.
+/// A simulated run that is in progress.
 pub struct World<'a, E, O> {
     plan: &'a Plan,
     hosts: &'a Hosts,
@@ -362,8 +362,8 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         self.receiver_acts(|receiver, now, mut out| receiver.set_reading(now, false, &mut out));
     }
 
-    /// Schedules reading some time after the window alone stopped the sender, so that the window
-    /// update then comes without other information.
+    /// Schedules reading for some time after the window alone stopped the sender, so that the window update comes in a
+    /// segment of its own.
     fn plan_read(&mut self) {
         if !self.is_blocked() {
             return;

@@ -1,13 +1,13 @@
-//! `bpf(2)`.
+//! Answers of the simulated kernel to `bpf(2)`.
 
 use libbpf_rs::libbpf_sys as sys;
 
 use crate::objects::{Map, What};
 use crate::world::{Answer, Fd, World};
 
-/// Opcode of an instruction and kind of its source: a map's descriptor is loaded.
+/// Opcode of a BPF instruction, and value of its source register, that mark a map's descriptor in its operand.
 const LOAD_MAP: (u8, u8) = (0x18, 1);
-/// Commands that could take from a port what was promised.
+/// Commands that could detach a promised port or remove its flows (see `promised` in `world.rs`).
 const CHANGES: [u32; 5] = [
     sys::BPF_MAP_UPDATE_ELEM,
     sys::BPF_MAP_DELETE_ELEM,
@@ -16,19 +16,19 @@ const CHANGES: [u32; 5] = [
     sys::BPF_LINK_DETACH,
 ];
 
-/// Returns the bytes at an address of the caller.
+/// Returns `length` bytes at an address of the calling process.
 fn bytes<'a>(at: u64, length: usize) -> &'a [u8] {
     // SAFETY: the caller of bpf(2) gives an address with so many bytes.
     unsafe { std::slice::from_raw_parts(at as *const u8, length) }
 }
 
-/// Writes bytes to an address of the caller.
+/// Writes bytes to an address of the calling process.
 fn write(at: u64, from: &[u8]) {
     // SAFETY: the caller of bpf(2) gives an address with room for so many bytes.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at as *mut u8, from.len()) };
 }
 
-/// Returns the text up to the first zero.
+/// Returns the text before the first zero byte.
 fn text(from: impl IntoIterator<Item = std::ffi::c_char>) -> String {
     let bytes = from
         .into_iter()
@@ -37,13 +37,13 @@ fn text(from: impl IntoIterator<Item = std::ffi::c_char>) -> String {
     String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
 }
 
-/// Returns the bytes of a plain structure of the kernel's.
+/// Returns the bytes of a plain structure of the kernel's interface.
 fn raw<T>(value: &T) -> &[u8] {
     // SAFETY: the value outlives the answer; it is made of zeroes and plain integers.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Returns the name of a command in the log, and what it may fail with besides.
+/// Returns a command's name for the log, and the errors with which it may fail in addition to the usual ones.
 fn command_of(number: u32) -> (&'static str, &'static [i32]) {
     match number {
         sys::BPF_MAP_CREATE => ("map_create", &[libc::EMFILE]),
@@ -357,7 +357,7 @@ impl World {
     }
 }
 
-/// Returns the text of a path at an address of the caller.
+/// Returns the path at an address of the calling process.
 fn path(at: u64) -> String {
     // SAFETY: the caller of bpf(2) gives the address of a NUL-terminated path.
     let text = unsafe { std::ffi::CStr::from_ptr(at as *const std::ffi::c_char) };

@@ -1,9 +1,8 @@
-//! How a test program gets other functions of libc: a thread that plays in a [`World`] gets the
-//! world's answers, and every other thread those of the host that the test runs on.
+//! Replaces functions of libc in a test program. A thread that runs in a [`World`] gets the world's answers, every
+//! other thread those of the real host.
 //!
-//! The linker finds these definitions before libc's, for the agent, for libbpf and for Rust's own
-//! library alike. So nothing below the system's interface is simulated twice, and nothing above it is
-//! changed for the test.
+//! The linker finds these definitions before libc's, for the agent, libbpf and Rust's own library alike. So the
+//! simulation replaces only the system's interface, and the code above it runs unchanged.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -16,7 +15,7 @@ thread_local! {
     static HERE: Cell<*mut World> = const { Cell::new(null_mut()) };
 }
 
-/// Puts the calling thread into this world while `play` runs.
+/// Runs `play` on the calling thread inside this world, and returns its result.
 pub fn inside<T>(world: &mut World, play: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
@@ -29,8 +28,8 @@ pub fn inside<T>(world: &mut World, play: impl FnOnce() -> T) -> T {
     play()
 }
 
-/// Calls `act` with the world that the thread plays in; `None` if it plays in none, or if the world
-/// itself calls.
+/// Calls `act` with the world in which the calling thread runs. `None` if the thread runs in no world, or if the call
+/// comes from the world itself.
 pub(crate) fn world<T>(act: impl FnOnce(&mut World) -> T) -> Option<T> {
     let here = HERE.try_with(|here| here.replace(null_mut())).ok()?;
     if here.is_null() {
@@ -43,7 +42,7 @@ pub(crate) fn world<T>(act: impl FnOnce(&mut World) -> T) -> Option<T> {
     Some(answer)
 }
 
-/// Turns the world's answer into that of a function of libc.
+/// Converts the world's answer into the result of a function of libc: the value, or −1 with errno set.
 pub(crate) fn told(answer: Answer) -> i64 {
     answer.unwrap_or_else(|errno| {
         // SAFETY: the address is this thread's own errno.
@@ -52,7 +51,7 @@ pub(crate) fn told(answer: Answer) -> i64 {
     })
 }
 
-/// Returns the next definition of a function: libc's.
+/// Returns the address of libc's own definition of a function, and stores it in `at`.
 pub(crate) fn libcs(at: &AtomicUsize, name: &CStr) -> usize {
     match at.load(Ordering::Relaxed) {
         0 => {
@@ -66,8 +65,8 @@ pub(crate) fn libcs(at: &AtomicUsize, name: &CStr) -> usize {
     }
 }
 
-/// Defines functions of libc, each with the world's answer. Variadic ones are defined with as many
-/// arguments as any caller gives, which 64-bit ABIs of Linux pass alike.
+/// Defines functions of libc that return the world's answer. Variadic functions are defined with as many arguments as
+/// any caller passes; 64-bit ABIs of Linux pass both kinds alike.
 macro_rules! calls {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $ret:ty, |$world:ident| $body:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -91,7 +90,7 @@ macro_rules! calls {
     )*};
 }
 
-/// Defines functions that return a pointer, which is null with an errno.
+/// Defines functions of libc that return a pointer; after an error it is null and errno is set.
 macro_rules! pointer_calls {
     ($($name:ident($arg:ident: $kind:ty) -> $ret:ty, |$world:ident| $body:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -120,7 +119,7 @@ macro_rules! pointer_calls {
 
 pub(crate) use {calls, pointer_calls};
 
-/// Returns the text of a path, which the caller has terminated.
+/// Returns the path at a pointer of the caller, which ends at its zero byte.
 pub(crate) fn path(text: *const c_char) -> String {
     // SAFETY: a path of a system call is NUL-terminated.
     let text = unsafe { CStr::from_ptr(text) };
@@ -133,7 +132,7 @@ pub(crate) fn bytes<'a>(at: *const c_void, length: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(at.cast(), length) }
 }
 
-/// Copies bytes into a caller's buffer; returns their number.
+/// Copies as many bytes as fit into a caller's buffer of `room` bytes; returns their number.
 pub(crate) fn fill(at: *mut c_void, room: usize, from: &[u8]) -> i64 {
     let length = room.min(from.len());
     // SAFETY: the caller of the system call has room for so many bytes there.
@@ -141,7 +140,7 @@ pub(crate) fn fill(at: *mut c_void, room: usize, from: &[u8]) -> i64 {
     length as i64
 }
 
-/// Writes a value where the caller wants it.
+/// Writes a value to a pointer of the caller.
 pub(crate) fn put<T>(at: *mut T, value: T) -> i64 {
     // SAFETY: the caller of the system call has room for the value there.
     unsafe { at.write_unaligned(value) };

@@ -1,6 +1,6 @@
 //! Random numbers that only depend on a seed.
 
-/// A generator (SplitMix64).
+/// A generator of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -19,7 +19,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`, which is above 0.
+    /// Returns a random number below `end`, which must be above 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.draw() % end
     }
@@ -29,7 +29,7 @@ impl Dice {
         self.below(times) == 0
     }
 
-    /// Returns one element; `None` if there is none.
+    /// Returns a random element; `None` if there is none.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         let at = self.draw() as usize % all.len().max(1);
         all.get(at)

@@ -3,7 +3,7 @@
 use crate::files::{BPFFS, Found, Inode, device, parent};
 use crate::world::{Answer, Fd, World};
 
-/// Beginning of the paths of the locks on pins (`host/port/src/locks.rs`).
+/// Beginning of the paths of the lock files for pins (`host/port/src/locks.rs`).
 const PINS_LOCK: &str = "/run/undercurrent/pins-";
 /// Kinds of file systems (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
@@ -234,7 +234,7 @@ impl World {
         })
     }
 
-    /// Pins an object.
+    /// Pins a BPF object at a path.
     pub(crate) fn pin(&mut self, path: &str, object: usize) -> Answer {
         self.inode(parent(path))?;
         if self.inode(path).is_ok() {
@@ -251,7 +251,7 @@ impl World {
         Ok(0)
     }
 
-    /// Opens a pinned object.
+    /// Opens the BPF object that is pinned at a path, and returns a descriptor.
     pub(crate) fn open_pin(&mut self, path: &str) -> Answer {
         let inode = self.inode(path)?;
         let object = self.files.inodes[inode].object.ok_or(libc::EACCES)?;

@@ -1,4 +1,4 @@
-//! Files and folders: on a disk, in memory (`/run`), and the pins of the BPF file system.
+//! Simulated file systems: on a disk, in memory (`/run`), and the BPF file system with its pins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,20 @@ use crate::dice::Dice;
 
 /// Path of the BPF file system.
 pub const BPFFS: &str = "/sys/fs/bpf";
-/// Path of the file system in memory.
+/// Mount point of the file system in memory, which a power cut empties.
 const MEMORY: &str = "/run";
 
 /// A file, a folder or a pin.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inode {
     pub(crate) is_folder: bool,
-    /// Number of the object that is pinned here.
+    /// Number of the BPF object that is pinned here; `None` for a file or folder.
     pub(crate) object: Option<usize>,
     pub(crate) mode: u32,
     pub(crate) bytes: Vec<u8>,
-    /// The part of `bytes` that is on the disk.
+    /// The content that is on the disk and survives a power cut.
     pub(crate) synced: Vec<u8>,
-    /// Descriptor that holds the lock.
+    /// Descriptor that holds the file's lock; `None`: it is not locked.
     pub(crate) locked_by: Option<i32>,
 }
 
@@ -58,7 +58,7 @@ impl Found {
 #[derive(Debug)]
 pub struct Files {
     pub(crate) inodes: Vec<Inode>,
-    /// Paths as processes see them, and as they are on the disk.
+    /// Indices of inodes by path: here as processes see them, in `synced` as they are on the disk.
     pub(crate) paths: BTreeMap<String, usize>,
     pub(crate) synced: BTreeMap<String, usize>,
 }
@@ -124,7 +124,7 @@ impl Files {
         self.inodes.len() - 1
     }
 
-    /// Replaces a file as an operator's editor does: whole, and written to the disk.
+    /// Replaces a file as an operator's editor does: as a whole, and written to the disk at once.
     pub fn save(&mut self, path: &str, text: &str) {
         let file = Inode {
             mode: libc::S_IFREG | 0o644,
@@ -152,19 +152,19 @@ impl Files {
         *lock = lock.filter(|holder| *holder != fd);
     }
 
-    /// Returns whether any process holds a lock.
+    /// Returns whether a process holds the lock of any file.
     pub fn is_any_locked(&self) -> bool {
         self.inodes.iter().any(|inode| inode.locked_by.is_some())
     }
 
-    /// Returns the objects that are pinned, with their paths.
+    /// Returns the paths of the pins, each with the number of its object.
     pub fn pins(&self) -> BTreeMap<String, usize> {
         let pin =
             |(path, inode): (&String, &usize)| Some((path.clone(), self.inodes[*inode].object?));
         self.paths.iter().filter_map(pin).collect()
     }
 
-    /// Loses what is not on the disk, or by chance keeps it, whole or in part.
+    /// Simulates a power cut: content that is not on the disk is lost; random parts of it may have reached the disk.
     pub(crate) fn lose_power(&mut self, dice: &mut Dice) {
         let all: BTreeSet<String> = self
             .paths

@@ -1,11 +1,11 @@
-//! Interfaces come, go and change, and system calls list them.
+//! Simulated interfaces that appear, disappear and change, and the system calls that list them.
 
 use std::collections::BTreeSet;
 
 use crate::world::{Answer, Interface, World};
 
 impl World {
-    /// Adds, removes or renames an interface, or changes its MTU.
+    /// Adds, removes or renames a random interface, or changes its MTU.
     pub fn change_interfaces(&mut self) {
         let taken: BTreeSet<&String> = self.interfaces.values().map(|own| &own.name).collect();
         let free: Vec<String> = self

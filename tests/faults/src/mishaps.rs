@@ -1,25 +1,25 @@
-//! What goes wrong, at which system call.
+//! Mishaps of a simulated host: what goes wrong, and at which system call.
 
 use crate::dice::Dice;
 
 /// Errors that any call may return.
 const USUAL: [i32; 4] = [libc::ENOMEM, libc::EINTR, libc::EPERM, libc::EIO];
 
-/// How a process ended.
+/// How a process was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A kill: everything in the kernel that is pinned stays.
+    /// By SIGKILL: everything that is pinned in the kernel stays.
     Kill,
-    /// The host lost its power: only what was written to the disk stays.
+    /// By a power cut of the host: only what was written to the disk stays.
     PowerCut,
 }
 
 /// A mishap at a system call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mishap {
-    /// The call fails with this error.
+    /// The call fails with this errno.
     Fails(i32),
-    /// The call processes a part of its bytes.
+    /// The call processes only a part of its bytes.
     IsCutShort,
     /// The process ends before the call has an effect.
     Ends(End),
@@ -33,31 +33,31 @@ pub(crate) enum Mishap {
 pub(crate) struct Mishaps {
     /// Number of calls so far.
     pub(crate) calls: u64,
-    /// Number of the call at which the next mishap comes; `None`: nothing goes wrong.
+    /// Number of the call at which the next mishap happens; `None`: none happens.
     next: Option<u64>,
-    /// The next mishap comes within two to the power of at most this, plus one, many calls.
+    /// Exponent of the maximum distance between two mishaps, which is 2^(rarity + 1) calls.
     rarity: u32,
-    /// Number of mishaps to come.
+    /// Number of mishaps that may still happen.
     left: u32,
-    /// A call that keeps failing, its error, and how many more times it fails.
+    /// A call that keeps failing: its name, its errno, and how many more times it fails.
     failing: Option<(&'static str, i32, u32)>,
-    /// Number of a call that fails, or at which the process ends.
+    /// Number of the only call at which something goes wrong: it fails with EIO, or the process ends there in this way.
     only: Option<(u64, Option<End>)>,
 }
 
 impl Mishaps {
-    /// Lets up to `most` things go wrong from now on, each within `2^(rarity + 1)` calls.
+    /// Lets up to `most` mishaps happen from now on, each at most `2^(rarity + 1)` calls after the one before.
     pub(crate) fn arm(&mut self, most: u32, rarity: u32, dice: &mut Dice) {
         (self.left, self.rarity) = (most, rarity);
         self.draw_next(dice);
     }
 
-    /// Lets the call after so many others fail with EIO, or be the process's last one.
+    /// Lets the call after the next `after` calls fail with EIO; with `end`, ends the process there.
     pub(crate) fn arm_at(&mut self, after: u64, end: Option<End>) {
         self.only = Some((self.calls + after + 1, end));
     }
 
-    /// Lets nothing go wrong any more.
+    /// Lets no mishap happen from now on.
     pub(crate) fn disarm(&mut self) {
         (self.next, self.failing, self.left, self.only) = (None, None, 0, None);
     }
@@ -67,8 +67,8 @@ impl Mishaps {
         self.next = (self.left > 0).then(|| self.calls + dice.below(2 << power));
     }
 
-    /// Counts a call, and returns the mishap that comes at it. The call may fail with one of the usual
-    /// errors or of these.
+    /// Counts a call, and returns the mishap that happens at it; `None`: none does. A failing call gets one of the
+    /// usual errors or of `errors`.
     pub(crate) fn at(
         &mut self,
         call: &'static str,

@@ -1,4 +1,4 @@
-//! The functions of libc that list folders and interfaces, whose answers have addresses.
+//! Functions of libc that list folders and interfaces, and return pointers to their results.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use crate::calls::{fill, libcs, path, pointer_calls, told, world};
 use crate::world::{Answer, World};
 
-/// A folder that is read, entry by entry.
+/// An open folder, which is read entry by entry.
 struct Reading {
     names: Vec<String>,
     entry: libc::dirent64,
@@ -38,7 +38,7 @@ pointer_calls! {
     };
 }
 
-/// Closes a folder of [`opendir`].
+/// Closes a folder that [`opendir`] opened.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn closedir(folder: *mut c_void) -> c_int {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -54,7 +54,7 @@ unsafe extern "C" fn closedir(folder: *mut c_void) -> c_int {
     unsafe { next(folder) }
 }
 
-/// Writes the name of an interface where the caller wants it.
+/// Writes the name of an interface into the caller's buffer.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn if_indextoname(index: c_uint, to: *mut c_char) -> *mut c_char {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -79,7 +79,7 @@ unsafe extern "C" fn if_indextoname(index: c_uint, to: *mut c_char) -> *mut c_ch
     unsafe { next(index, to) }
 }
 
-/// Interfaces as libc lists them, with the texts of their names.
+/// A list of interfaces in libc's layout, and the texts of their names, to which it points.
 struct Listed {
     list: Vec<libc::if_nameindex>,
     _names: Vec<CString>,
@@ -130,7 +130,7 @@ unsafe extern "C" fn if_nameindex() -> *mut libc::if_nameindex {
     at
 }
 
-/// Frees a list of [`if_nameindex`].
+/// Frees a list that [`if_nameindex`] returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn if_freenameindex(list: *mut libc::if_nameindex) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

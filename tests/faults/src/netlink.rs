@@ -1,4 +1,4 @@
-//! A kernel that has TCX, and no clsact qdisc at any interface: every question about one is answered so.
+//! Netlink answers of a kernel that has TCX, and no clsact qdisc at any interface.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use crate::world::{Answer, Fd, World};
 
 /// Length of a message's header in bytes.
 const HEADER: usize = 16;
-/// Types and flags of messages (linux/netlink.h).
+/// Types and flags of netlink messages (linux/netlink.h).
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const DUMP: u16 = 0x300;
@@ -18,7 +18,8 @@ impl World {
         Ok(self.enter(Fd::Netlink(VecDeque::new())))
     }
 
-    /// Receives a request: a dump finds nothing, and any other one no qdisc.
+    /// Receives a request. The answer to a dump is an empty list; the answer to any other request is that there is no
+    /// such qdisc.
     pub(crate) fn ask_netlink(&mut self, fd: i32, asked: &[u8]) -> Answer {
         self.may("send", &[libc::ENOBUFS])?;
         let flags = u16::from_ne_bytes(asked[6..8].try_into().expect("two bytes"));
@@ -45,7 +46,7 @@ impl World {
         Ok(asked.len() as i64)
     }
 
-    /// Returns the next answer; a peek leaves it.
+    /// Returns the next unread answer. `peeks`: the answer stays unread.
     pub(crate) fn netlink_answers(&mut self, fd: i32, peeks: bool) -> Answer<Vec<u8>> {
         self.may("recv", &[libc::ENOBUFS])?;
         let Fd::Netlink(answers) = self.fd(fd)? else {

@@ -1,25 +1,25 @@
-//! Maps, programs and links of the kernel, which live while a process, a pin, a link or another object
-//! holds them. No program runs but the one that removes flows.
+//! Maps, programs and links of the simulated kernel. Each lives while a process, a pin, a link or another object refers
+//! to it. Of all programs only [`COLLECT`] has an effect when it is run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use libbpf_rs::libbpf_sys as sys;
 
-/// Map of the flows, by place: an array of values with the flow's key, which begins with the interface's
-/// index.
+/// Name of the map of flows, an array by place. A value has the flow's key, which begins with the interface's index.
 const FLOWS: &str = "flows";
 const KEY_AT: usize = 8;
-/// Map of the peers' unanswered SYNs, by key.
+/// Name of the map of SYNs from peers that the guest has not answered, by flow key.
 const ASKED: &str = "asked";
-/// Map of the ports, by the interface's index; a value ends with the time until which flows are forgotten.
+/// Name of the map of ports, by interface index. A value ends with the time until which the port's flows are forgotten;
+/// 0: they are kept.
 const PORTS: &str = "ports";
-/// Map of the table as a whole, and where its value has the number of places that were ever taken.
+/// Name of the map with the flow table's cursor, and offset in its value of the number of places that were ever taken.
 const CURSORS: &str = "cursors";
 const FRESH_AT: usize = 12;
-/// Program that removes flows.
+/// Name of the program that removes stale flows.
 const COLLECT: &str = "uc_collect_idle";
 
-/// A map.
+/// A BPF map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Map {
     pub(crate) kind: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Map {
     pub(crate) data: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Kind of an object, with its content.
+/// Kind of a BPF object, with its content.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Map(Map),
@@ -38,7 +38,7 @@ pub(crate) enum What {
         name: String,
         maps: Vec<usize>,
     },
-    /// A TCX link and its place; `None`: it is detached.
+    /// A TCX link and its hook; `None`: the link is detached.
     Link {
         program: usize,
         hook: Option<Hook>,
@@ -49,15 +49,15 @@ pub(crate) enum What {
 /// An interface and a direction's attach type.
 type Hook = (u32, u32);
 
-/// An object, and the number of its users.
+/// A BPF object, and the number of its users.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) what: What,
-    /// Descriptors and pins.
+    /// Number of descriptors, pins and other objects that refer to the object.
     users: usize,
 }
 
-/// All objects of the kernel. An object's number in the kernel is its place plus one.
+/// All BPF objects of the kernel. The kernel's ID of an object is its index plus one.
 #[derive(Debug, Default)]
 pub struct Bpf {
     pub(crate) objects: Vec<Object>,
@@ -70,13 +70,13 @@ impl Bpf {
         self.objects.len() - 1
     }
 
-    /// Counts a descriptor or a pin of an object.
+    /// Counts one more user of an object.
     pub(crate) fn add_user(&mut self, object: usize) {
         self.objects[object].users += 1;
     }
 
-    /// Removes a descriptor or a pin; returns whether it was the last. Then a link is detached, and an
-    /// array of programs empties itself.
+    /// Removes one user of an object; returns whether it was the last. Without users a link is detached, and an array
+    /// of programs empties itself.
     pub(crate) fn drop_user(&mut self, object: usize) -> bool {
         self.objects[object].users -= 1;
         if self.objects[object].users > 0 {
@@ -110,7 +110,7 @@ impl Bpf {
         }
     }
 
-    /// Returns the kind of an object, as `/proc` names it.
+    /// Returns the kind of an object, as `/proc/PID/fd` names it.
     pub(crate) fn kind(&self, object: usize) -> &'static str {
         match self.objects[object].what {
             What::Map(_) => "map",
@@ -120,7 +120,7 @@ impl Bpf {
         }
     }
 
-    /// Returns the programs at both hooks of an interface; `None` for a hook without one.
+    /// Returns the programs at the two hooks of an interface; `None` for a hook without a program.
     fn programs_at(&self, ifindex: u32) -> [Option<usize>; 2] {
         [sys::BPF_TCX_INGRESS, sys::BPF_TCX_EGRESS].map(|kind| {
             let link = *self.hooks.get(&(ifindex, kind))?.first()?;
@@ -141,7 +141,7 @@ impl Bpf {
         })
     }
 
-    /// Returns the interfaces that have programs at both hooks, and at one only.
+    /// Returns the interfaces that have programs at both hooks, and those that have one at a single hook.
     pub fn attached(&self) -> (BTreeSet<u32>, BTreeSet<u32>) {
         let used = self.hooks.iter().filter(|(_, links)| !links.is_empty());
         let some: BTreeSet<u32> = used.map(|((ifindex, _), _)| *ifindex).collect();
@@ -149,7 +149,8 @@ impl Bpf {
             .partition(|ifindex| self.programs_at(*ifindex).iter().all(Option::is_some))
     }
 
-    /// Returns what a port lacks of programs, of those that they call, or of its flows.
+    /// Returns what a port lacks: a program at a hook, the programs that it tail-calls, or one of these flows. `None`:
+    /// nothing.
     pub fn fault_of(&self, ifindex: u32, flows: &[(u32, Vec<u8>)]) -> Option<String> {
         for program in self.programs_at(ifindex) {
             let Some(program) = program else {
@@ -181,7 +182,8 @@ impl Bpf {
         (from.0 != to.0).then(|| "its programs have different flow tables".to_owned())
     }
 
-    /// Enters a flow of a port with programs, and a peer's SYN; returns the flow's key.
+    /// Adds a flow of a port with programs to the flow table, and an unanswered SYN of its peer; returns the flow's
+    /// key. `None` if the port lacks a program or a map.
     pub fn open_flow(&mut self, ifindex: u32, number: u64) -> Option<Vec<u8>> {
         let program = self.programs_at(ifindex)[0]?;
         let (asked, map) = self.map_of(program, ASKED)?;
@@ -200,8 +202,8 @@ impl Bpf {
         Some(key)
     }
 
-    /// Removes the flows of ports that are gone or whose flows are to be forgotten, if this program is
-    /// the one that does so. No flow has had a segment.
+    /// Runs a program. If it is [`COLLECT`], removes the flows of ports that are gone or whose flows are to be
+    /// forgotten; other programs do nothing.
     pub(crate) fn run(&mut self, program: usize) {
         if !matches!(&self.objects[program].what, What::Program { name, .. } if name == COLLECT) {
             return;
@@ -217,7 +219,7 @@ impl Bpf {
             .retain(|_, slot| kept.contains(&number_at(slot, KEY_AT)));
     }
 
-    /// Returns the ports that a pinned map's entries are of.
+    /// Returns the interface indices for which a map has entries.
     pub fn ports_in(&self, map: usize) -> BTreeSet<u32> {
         match &self.objects[map].what {
             What::Map(map) if map.name == FLOWS => {
@@ -230,13 +232,13 @@ impl Bpf {
     }
 }
 
-/// Returns the number at this place of a key or a value.
+/// Returns the 32-bit number at this offset of a key or value.
 fn number_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
 impl What {
-    /// Returns a copy without a map's entries.
+    /// Returns a copy; of a map, without its name and entries.
     pub(crate) fn clone_head(&self) -> What {
         match self {
             What::Map(map) => What::Map(Map {
@@ -257,7 +259,8 @@ impl Bpf {
         }
     }
 
-    /// Returns the key after this one; the first, as the kernel does, if this one is gone.
+    /// Returns the key after `key` in a map; the first key if the map lacks `key`, as in the kernel. `None` after the
+    /// last.
     pub(crate) fn next_key(&mut self, map: usize, key: &Vec<u8>) -> Option<Vec<u8>> {
         use std::ops::Bound::{Excluded, Unbounded};
         let data = self.data(map);

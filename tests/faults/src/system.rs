@@ -1,4 +1,4 @@
-//! The functions of libc that call the system.
+//! Functions of libc that are system calls.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::AtomicUsize;

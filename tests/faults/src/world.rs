@@ -1,5 +1,4 @@
-//! A host on which a process runs: its clocks, its descriptors, its log, and what happens between two
-//! system calls.
+//! A simulated host on which a process runs: its clocks, descriptors and log, and the events between system calls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Error;
@@ -9,18 +8,18 @@ use crate::files::Files;
 use crate::mishaps::{End, Mishap, Mishaps};
 use crate::objects::Bpf;
 
-/// An answer of the world: a value, or an errno.
+/// An answer of the world to a system call: a value, or an errno.
 pub type Answer<T = i64> = Result<T, i32>;
 
-/// First of the descriptors that belong to a world; the test program's own are below.
+/// Number of the first descriptor that belongs to a world. The test program's own descriptors have lower numbers.
 const FIRST_FD: i32 = 1 << 20;
 /// Time that a system call takes, in ns.
 const CALL_NS: u64 = 2_000;
-/// Unix time of the hosts' first start, in ns.
+/// Unix time of a host's first start, in ns.
 const FIRST_NS: u64 = 1_700_000_000_000_000_000;
-/// Number of lines that are printed after a failure.
+/// Maximum number of log lines that are printed after a failure.
 const LOG_MAX: usize = 200;
-/// Calls that are printed also where they succeed.
+/// Calls that are logged even if they succeed.
 const CHANGES: [&str; 10] = [
     "pin",
     "unlink",
@@ -37,27 +36,27 @@ const CHANGES: [&str; 10] = [
 /// An open file, socket or object.
 #[derive(Clone, Debug)]
 pub enum Fd {
-    /// A file of a disk or in memory, and the position in it.
+    /// A file on the disk or in memory, and the current position in it.
     File { inode: usize, at: usize },
     /// A folder.
     Folder(String),
-    /// A program, map or link, by its number.
+    /// A BPF program, map or link, by the object's number.
     Object(usize),
-    /// A socket of netlink with the answers that nobody has read.
+    /// A netlink socket, with the answers that were not read yet.
     Netlink(VecDeque<Vec<u8>>),
-    /// A descriptor that only reserves its number.
+    /// A descriptor without a file, which only occupies its number.
     Placeholder,
 }
 
 /// An interface of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Name, of 15 bytes at most.
+    /// Name of the interface, at most 15 bytes.
     pub name: String,
     pub(crate) mtu: u32,
 }
 
-/// A host: what its kernel and its disk hold, and what goes wrong.
+/// A host: the state of its kernel and disk, and its mishaps.
 #[derive(Debug)]
 pub struct World {
     /// Random numbers of this world's seed.
@@ -73,27 +72,27 @@ pub struct World {
     pub(crate) names: Vec<String>,
     /// Open descriptors by number, from [`FIRST_FD`] on.
     fds: Vec<Option<Fd>>,
-    /// How the process ended; its calls have no effect any more, and all fail.
+    /// How the process was ended; from then on all its calls fail without effect. `None`: it runs.
     pub end: Option<End>,
     now_ns: u64,
-    /// Unix time less the time since the start, which steps.
+    /// Unix time minus the time since the host's start, in ns; it changes when the clock is set.
     wall_ns: u64,
     mishaps: Mishaps,
     cut_short: bool,
-    /// Time until which another process holds the lock of the pins, in ns since the start.
+    /// Time since the host's start, in ns, until which another process holds the lock of the pins.
     pub locked_until_ns: u64,
-    /// Ports whose programs and flows nobody may take.
+    /// Ports that must keep their programs and flows whatever happens to the process: any loss is a failure.
     pub promised: BTreeSet<u32>,
     /// Flows of promised ports, as keys of the flow table.
     pub flows: Vec<(u32, Vec<u8>)>,
-    /// The first promise that was broken.
+    /// Description of the first promise that was broken; `None`: none was.
     pub broken: Option<String>,
     log: VecDeque<String>,
     is_logged: bool,
 }
 
 impl World {
-    /// Creates a host without interfaces, on which nothing goes wrong.
+    /// Creates a host without interfaces, on which no mishap happens.
     pub fn new(seed: u64, names: &[&str], is_logged: bool) -> Self {
         Self {
             dice: Dice::new(seed),
@@ -117,17 +116,17 @@ impl World {
         }
     }
 
-    /// Lets up to `most` things go wrong from now on, each within `2^(rarity + 1)` calls.
+    /// Lets up to `most` mishaps happen from now on, each at most `2^(rarity + 1)` calls after the one before.
     pub fn arm(&mut self, most: u32, rarity: u32) {
         self.mishaps.arm(most, rarity, &mut self.dice);
     }
 
-    /// Lets the call after so many others fail with EIO, or be the process's last one.
+    /// Lets the call after the next `after` calls fail with EIO; with `end`, ends the process there.
     pub fn arm_at(&mut self, after: u64, end: Option<End>) {
         self.mishaps.arm_at(after, end);
     }
 
-    /// Lets nothing go wrong any more.
+    /// Lets no mishap happen from now on.
     pub fn disarm(&mut self) {
         self.mishaps.disarm();
         self.cut_short = false;
@@ -138,7 +137,10 @@ impl World {
         self.mishaps.calls
     }
 
-    /// Passes a system call, or has it fail with one of the usual errors or of these.
+    /// Counts a system call and applies the mishap that happens at it.
+    ///
+    /// # Errors
+    /// The call fails, with one of the usual errors or of `errors`; or the process has ended.
     pub(crate) fn may(&mut self, call: &'static str, errors: &[i32]) -> Answer<()> {
         if self.end.is_some() {
             return Err(libc::EIO);
@@ -176,7 +178,7 @@ impl World {
         Ok(())
     }
 
-    /// Notes what happens, to be printed after a failure.
+    /// Adds a line to the log, which is printed after a failure.
     pub fn note(&mut self, text: impl FnOnce() -> String) {
         if self.is_logged {
             self.log.push_back(text());
@@ -186,13 +188,13 @@ impl World {
         }
     }
 
-    /// Returns what was noted last.
+    /// Returns the last lines of the log.
     pub fn last_notes(&self) -> String {
         let lines: Vec<&str> = self.log.iter().map(String::as_str).collect();
         lines.join("\n")
     }
 
-    /// Returns how much of so many bytes this call processes: all, unless it is cut short.
+    /// Returns how many of `length` bytes this call processes: all, unless a mishap cuts it short.
     pub(crate) fn part(&mut self, length: usize) -> usize {
         if std::mem::take(&mut self.cut_short) && length > 1 {
             return 1 + self.dice.below(length as u64 - 1) as usize;
@@ -200,13 +202,13 @@ impl World {
         length
     }
 
-    /// Promises nothing more of a port.
+    /// Removes the promise for a port.
     pub fn withdraw(&mut self, port: u32) {
         self.promised.remove(&port);
         self.flows.retain(|(of, _)| *of != port);
     }
 
-    /// Ends the process: its descriptors are closed, and after a power cut the host starts again.
+    /// Removes what is left of an ended process: its descriptors are closed. After a power cut the host starts again.
     pub fn bury(&mut self) {
         let end = self.end.take();
         for (at, fd) in std::mem::take(&mut self.fds).into_iter().enumerate() {
@@ -229,7 +231,7 @@ impl World {
         }
     }
 
-    /// Frees what a descriptor holds; returns whether an object has lost its last user.
+    /// Releases what a descriptor refers to; returns whether a BPF object has lost its last user.
     fn release(&mut self, number: i32, fd: &Fd) -> bool {
         match fd {
             Fd::Object(object) => self.bpf.drop_user(*object),
@@ -241,7 +243,7 @@ impl World {
         }
     }
 
-    /// Returns whether a descriptor is one of this world's.
+    /// Returns whether the descriptor belongs to this world.
     pub(crate) fn owns(&self, fd: i32) -> bool {
         fd >= FIRST_FD
     }
@@ -251,7 +253,7 @@ impl World {
         self.fds.iter().flatten().count()
     }
 
-    /// Enters a descriptor under the lowest free number.
+    /// Adds an open file under the lowest free descriptor; returns the descriptor.
     pub(crate) fn enter(&mut self, fd: Fd) -> i64 {
         if let Fd::Object(object) = fd {
             self.bpf.add_user(object);
@@ -320,12 +322,12 @@ impl World {
         }
     }
 
-    /// Lets time pass.
+    /// Lets this much time pass, in ns.
     pub fn sleep(&mut self, ns: u64) {
         self.now_ns += ns;
     }
 
-    /// Checks what was promised of ports: programs at both hooks, and their flows.
+    /// Checks the promised ports: programs at both hooks, and their flows. Records the first failure in `broken`.
     pub fn check(&mut self) {
         if self.broken.is_some() {
             return;

@@ -18,11 +18,10 @@ pub const AS_NOBODY: [&str; 7] = [
     "--",
 ];
 
-/// Returns the path of a program of this repository that the tests run: beside the folder of the test
-/// programs.
+/// Returns the path of a program of this repository that the tests run, in the folder of this build.
 ///
 /// # Panics
-/// If it is not there; the message names the command that builds it.
+/// The program is not there; the message names the command that builds it.
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.ancestors().nth(2).unwrap();
@@ -32,11 +31,12 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Returns a path under which every user may run the program, though the build's folder may be closed: an
+/// Returns a path under which every user may run the program, even if the build's folder is closed to them: that of an
 /// open file of this process, which its children inherit.
 ///
-/// A copy would be in danger: a child that another thread starts meanwhile holds it open for writing until
-/// it runs its own program, and the kernel runs no file that is open for writing (ETXTBSY).
+/// A copy of the program would not do: a child that another thread starts meanwhile inherits the copy's descriptor,
+/// which is open for writing until the child runs its own program. The kernel does not run a file that is open for
+/// writing (ETXTBSY).
 pub fn for_everybody(program: &Path) -> PathBuf {
     static OPEN: Mutex<BTreeMap<PathBuf, OwnedFd>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +58,7 @@ pub fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Creates a folder with the file `t.toml` in it, in which every user may read and write.
+/// Creates a temporary folder with the file `t.toml`, in which every user may read and write.
 pub fn folder_with(text: &str) -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ pub fn success(command: Command) -> String {
     outcome.stdout
 }
 
-/// Runs the command, which must be refused in one line with these parts, in this order.
+/// Runs the command, which must fail with one line that contains these parts in this order; returns that line.
 pub fn refusal(command: Command, parts: &[&str]) -> String {
     let text = format!("{command:?}");
     let outcome = outcome(command);
@@ -123,7 +123,8 @@ pub fn refusal(command: Command, parts: &[&str]) -> String {
     outcome.stderr
 }
 
-/// Checks a refusal: status 2, nothing on standard output, one line on standard error.
+/// Checks that an outcome is a refusal: exit status 2, nothing on standard output, and one line on standard error that
+/// contains the parts. `text` names the command in failures' messages.
 pub fn assert_refusal(outcome: &Outcome, parts: &[&str], text: &str) {
     assert_eq!(outcome.status, Some(2), "{text}: {outcome:?}");
     assert_eq!(outcome.stdout, "", "{text}");

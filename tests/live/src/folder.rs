@@ -1,12 +1,12 @@
-//! Folders that tests change copies of.
+//! Copies of folders, which tests may change.
 
 use std::fs;
 use std::path::Path;
 
-/// Copies a folder and those in it.
+/// Copies a folder and all folders in it.
 ///
 /// # Panics
-/// If a file can't be read or written.
+/// A file can't be read or written.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("room for a folder");
     for entry in fs::read_dir(from).expect("the folder is there") {

@@ -1,9 +1,9 @@
 //! Decides whether live tests may be skipped: tests that need root, a kernel feature or an
 //! installed program.
 //!
-//! Their names begin with `live_`. If the host can't run one, it prints `SKIP(live): <need>` and
-//! passes, and `scripts/test` counts those lines. With `CI=true` or `UC_LIVE=require` it fails
-//! instead, so that skipped tests can't pass unnoticed. Tests that measure do so [`in_peace`].
+//! Names of live tests begin with `live_`. If the host can't run one, the test prints `SKIP(live): <need>` and passes,
+//! and `scripts/test` counts those lines. With `CI=true` or `UC_LIVE=require` it fails instead, so that skipped tests
+//! can't pass unnoticed. Tests that measure use [`in_peace`].
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ pub mod seccomp;
 
 pub use peace::{Machine, in_peace};
 
-/// Returns what a live test needs; if there is none, prints why the test is skipped and returns
+/// Returns the value of `needed`. If it is an error, prints that the test is skipped for this reason, and returns
 /// `None`.
 ///
 /// # Panics
-/// If live tests are required.
+/// `needed` is an error, and live tests are required.
 pub fn or_skip<T, E: Display>(needed: Result<T, E>) -> Option<T> {
     needed.map_err(skip).ok()
 }
@@ -27,7 +27,7 @@ pub fn or_skip<T, E: Display>(needed: Result<T, E>) -> Option<T> {
 /// Prints that this test is skipped because it lacks `need`.
 ///
 /// # Panics
-/// If live tests are required.
+/// Live tests are required.
 pub fn skip(need: impl Display) {
     let variable = |name: &str| std::env::var(name).ok();
     assert!(
@@ -37,10 +37,11 @@ pub fn skip(need: impl Display) {
     println!("SKIP(live): {need}");
 }
 
-/// Returns `true` if these programs are installed; else prints which is not.
+/// Returns `true` if these programs are installed; otherwise prints that the test is skipped and which program is
+/// missing.
 ///
 /// # Panics
-/// If live tests are required.
+/// A program is missing, and live tests are required.
 pub fn have(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_on_path(program));
     let missing = missing.map(|program| format!("`{program}` is not on PATH: install it"));

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// How often each processor is asked whether it lets threads run.
+/// Interval at which a thread on each processor wakes up, to find out whether the processor runs threads.
 const TICK: Duration = Duration::from_millis(1);
-/// A processor that wakes a thread this much too late was taken away. On the tests' links twenty
-/// packets, a whole queue, take as long.
+/// Delay of a wake-up from which on the processor counts as taken away by other work. Twenty packets, a whole queue,
+/// take as long on the links of the tests.
 const HELD_UP: Duration = Duration::from_millis(20);
 const TRIES: u32 = 4;
 
-/// Runs the body of a test that measures rates, queues or times. If it fails while the host held
-/// threads up, the measurement is void, and the body runs again. Other failures count at once, and
-/// so does the fourth in a row.
+/// Runs the body of a test that measures rates, queues or times. If it fails and a processor was taken away meanwhile,
+/// the measurement is void, and the body runs again, four times in all. Any other failure counts at once, and so does
+/// that of the fourth run.
 ///
 /// # Panics
 /// As `body` does, after a line with the command that repeats the test.
@@ -39,7 +39,7 @@ pub fn in_peace(body: impl Fn()) {
     }
 }
 
-/// The command that repeats the test of this thread, from the root of the tree.
+/// Returns the command that repeats the test of this thread, to be run at the root of the repository.
 fn command() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let file = Path::new(&program).file_name().unwrap_or_default();
@@ -52,26 +52,26 @@ fn command() -> String {
     format!("cargo test --test {target}{}", test.unwrap_or_default())
 }
 
-/// A watch over how long this machine holds threads up: a thread on each processor that wakes up at
-/// each tick. One processor may be held up while the others run.
+/// Measures how long this machine delays threads, by a thread on each processor that wakes up at intervals. One
+/// processor may be taken away while the others run.
 #[derive(Debug)]
 pub struct Machine {
     stop: Arc<AtomicBool>,
     threads: Vec<(Arc<Ticks>, JoinHandle<()>)>,
 }
 
-/// The ticks of one thread.
+/// The wake-ups of one thread.
 #[derive(Debug)]
 struct Ticks {
     began: Instant,
-    /// Time of the last tick since `began`, in nanoseconds.
+    /// Time of the last wake-up since `began`, in nanoseconds.
     last_ns: AtomicU64,
-    /// Maximum delay of a tick, in nanoseconds.
+    /// Maximum delay of a wake-up, in nanoseconds.
     late_ns: AtomicU64,
 }
 
 impl Machine {
-    /// Starts a watch.
+    /// Starts to measure.
     pub fn watch() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let own = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Machine {
         Self { stop, threads }
     }
 
-    /// Returns the watch that all who ask for it share; it ends with the last of them.
+    /// Returns a measurement that all callers share; it ends when the last of them drops it.
     pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Machine>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,8 +96,7 @@ impl Machine {
         })
     }
 
-    /// Returns by how much a tick was late at worst since the watch began, a tick that is due now
-    /// included.
+    /// Returns the maximum delay of a wake-up since the measurement began, including one that is overdue now.
     pub fn held_up(&self) -> Duration {
         let each = self.threads.iter().map(|(ticks, _)| ticks.late());
         each.max().unwrap_or(Duration::MAX)
@@ -135,7 +134,7 @@ impl Ticks {
         Duration::from_nanos(due_ns.max(self.late_ns.load(Ordering::Relaxed)))
     }
 
-    /// Ticks on that processor until it is told to stop.
+    /// Wakes up at intervals on processor `cpu` until `stop` is set.
     fn tick(&self, cpu: usize, stop: &AtomicBool) {
         let mut only = CpuSet::new();
         if only.set(cpu).is_ok() {

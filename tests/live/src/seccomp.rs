@@ -1,4 +1,5 @@
-//! System calls that a process may make, as `seccomp(2)` has it and as a systemd unit says it.
+//! Filters of the system calls that a process may make, as `seccomp(2)` applies them, from their form in a systemd
+//! unit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -6,7 +7,7 @@ use std::process::Command;
 
 use crate::command::outcome;
 
-/// The numbers of this machine's system calls, by name.
+/// Path of the header with the numbers of this architecture's system calls, by name.
 const NUMBERS: &str = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
 
 const fn statement(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
@@ -22,13 +23,14 @@ const fn answer(k: u32) -> libc::sock_filter {
     statement(libc::BPF_RET | libc::BPF_K, k, 0, 0)
 }
 
-/// From now on this process and its children can make these calls only, or all but these; others
-/// get the error.
+/// A filter of system calls. Once installed, this process and its children can make only these calls, or all except
+/// these; other calls fail with the filter's errno.
 #[derive(Clone)]
 pub struct Filter(Vec<libc::sock_filter>);
 
 impl Filter {
-    /// Builds a filter that allows, or refuses with `errno`, the system calls of these numbers.
+    /// Builds a filter that allows only the system calls with these numbers, or with `are_allowed` false refuses only
+    /// these. Refused calls fail with `errno`.
     pub fn new(numbers: &[u32], are_allowed: bool, errno: i32) -> Self {
         let refused = libc::SECCOMP_RET_ERRNO | errno as u32;
         let (listed, others) = match are_allowed {
@@ -50,8 +52,8 @@ impl Filter {
         Self(filter)
     }
 
-    /// Builds the filter of a unit's `SystemCallFilter=` lines; `None` where the numbers of this
-    /// architecture's system calls aren't known.
+    /// Builds the filter of a systemd unit's `SystemCallFilter=` lines; `None` if the numbers of this architecture's
+    /// system calls are not known.
     pub fn of_unit(unit: &str) -> Option<Self> {
         let numbers = numbers()?;
         let groups = groups();
@@ -82,7 +84,7 @@ impl Filter {
         Some(Self::new(&known, true, libc::EPERM))
     }
 
-    /// Puts it into force. It allocates nothing.
+    /// Installs the filter in this process. Allocates no memory, so that it may be called between fork and exec.
     pub fn install(&self) -> io::Result<()> {
         let program = libc::sock_fprog {
             len: self.0.len() as u16,
@@ -113,8 +115,8 @@ fn numbers() -> Option<BTreeMap<String, u32>> {
     Some(text.lines().filter_map(number).collect())
 }
 
-/// Returns systemd's sets of system calls by name, as `systemd-analyze syscall-filter` lists them:
-/// each set's name on a line, its members indented below.
+/// Returns systemd's sets of system calls: members by the set's name, parsed from `systemd-analyze syscall-filter`,
+/// which prints each name on a line and its members indented below.
 fn groups() -> BTreeMap<String, Vec<String>> {
     let mut list = Command::new("systemd-analyze");
     list.args(["--no-pager", "syscall-filter"]);
@@ -150,7 +152,7 @@ fn expand(word: &str, groups: &BTreeMap<String, Vec<String>>, into: &mut BTreeSe
     }
 }
 
-/// Makes bpf(2) fail with ENOSYS in this process and its children, as on a kernel without it.
+/// Returns a filter with which bpf(2) fails with ENOSYS, as on a kernel without it.
 pub fn without_bpf() -> Filter {
     Filter::new(&[libc::SYS_bpf as u32], false, libc::ENOSYS)
 }

@@ -4,7 +4,8 @@
 use super::{Group, Report};
 use crate::sys;
 
-/// What a group stores for its reports, and which answer it has applied last.
+/// The state by which a group reports to the host: what it has reported, and the answer that it applied
+/// last.
 pub type Link = sys::uc_ccc_link;
 /// The host's answer, with times by the guest's clock.
 pub type Told = sys::uc_ccc_told;
@@ -13,8 +14,8 @@ pub type Told = sys::uc_ccc_told;
 pub const RTO_MIN_NS: u64 = sys::UC_CCC_RTO_MIN_NS as u64;
 
 impl Link {
-    /// Sets the group's window to the host's answer if that is new and fresh. To be called before
-    /// an update.
+    /// Sets the group's window to the host's answer, unless it was set to this answer before, or the answer is older
+    /// than an RTO, or the host did not know of the group's last reduction. To be called before an update.
     pub fn follow(&mut self, group: &mut Group, told: &Told, now_ns: u64) {
         // SAFETY: all pointers are valid for the call and the C side keeps none of them.
         unsafe { sys::uc_shim_ccc_follow(group, self, told, now_ns) };

@@ -14,7 +14,7 @@ fn target() -> &'static Target {
     })
 }
 
-/// Parses one input of libFuzzer's.
+/// Runs the chosen parser on one input of libFuzzer.
 #[unsafe(no_mangle)]
 extern "C" fn LLVMFuzzerTestOneInput(data: *const u8, length: usize) -> i32 {
     let bytes = match length {

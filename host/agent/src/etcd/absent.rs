@@ -1,5 +1,5 @@
-//! The answers of a build without the cargo feature `etcd`: the policy in etcd can't be had, so what
-//! is in force stays.
+//! Replaces `client` in a build without the cargo feature `etcd`: the policy in etcd can't be read, so the policy in
+//! force stays.
 
 use uc_policy::Etcd;
 
@@ -8,12 +8,12 @@ use super::Heard;
 const ABSENT: &str = "this program was built without etcd; to build it with etcd: \
      cargo build --release -p uc-cli";
 
-/// A connection that is never open.
+/// The connection to etcd of an agent that was built without etcd: never open.
 #[derive(Clone, Default)]
 pub struct Connection(());
 
 impl Connection {
-    /// Returns whether it is open, which it never is.
+    /// Returns whether the connection is open, which it never is.
     pub fn is_open(&self) -> bool {
         false
     }
@@ -26,10 +26,10 @@ impl Connection {
         Err(ABSENT.to_owned())
     }
 
-    /// Returns nothing.
+    /// Returns no values, because this agent was built without etcd.
     ///
     /// # Errors
-    /// As [`Connection::put`].
+    /// As [`Connection::put`]: always.
     pub async fn get_texts(
         &self,
         _keys: &[String],
@@ -39,16 +39,16 @@ impl Connection {
     }
 }
 
-/// Says once that etcd can't be followed.
+/// Reports once that this agent can't follow etcd.
 pub async fn follow(_settings: Etcd, _connection: Connection, mut tell: impl FnMut(Heard) -> bool) {
     let error = ABSENT.to_owned();
     let _listens = tell(Heard::Lost { error });
 }
 
-/// Reads nothing.
+/// Reads no policy, because this agent was built without etcd.
 ///
 /// # Errors
-/// As [`Connection::put`].
+/// As [`Connection::put`]: always.
 pub async fn read(_settings: &Etcd) -> Result<Heard, String> {
     Err(ABSENT.to_owned())
 }

@@ -1,5 +1,5 @@
-//! Serves metrics from two processes: one without rights reads the requests, and asks the agent for
-//! the text, which only a process with rights can read from the maps.
+//! Serves metrics from two processes. One without capabilities reads the scrapers' requests and asks the agent for the
+//! text; only the agent can read the maps.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -17,13 +17,14 @@ use super::Reading;
 use super::serve::router;
 use crate::bounded::Bounded;
 
-/// Pause before the process is started again, and interval at which it shows that it gets on.
+/// Pause before the process is started again, and interval of the process's checks that it still makes progress
+/// ([`gets_on`]).
 const AGAIN: Duration = Duration::from_secs(1);
-/// Length of the listener's queue.
+/// Maximum number of connections that wait to be accepted by the metrics' listener.
 const QUEUE: i32 = 128;
 
-/// Serves metrics on this socket, which listens, for ever. Calls `tell` with why they are not served,
-/// and with `None` when they are.
+/// Serves metrics on this listening socket, and never returns. Calls `tell` with the reason when metrics are not
+/// served, and with `None` when they are served again.
 pub fn serve_apart(
     listener: &OwnedFd,
     read: impl Fn() -> Reading,
@@ -48,12 +49,12 @@ pub fn serve_apart(
     }
 }
 
-/// Makes a socket listen that a process which has ended may have shut down.
+/// Makes a socket listen again: a process that has ended may have shut it down.
 fn listen_again(listener: &OwnedFd) -> io::Result<()> {
     Ok(listen(listener, Backlog::new(QUEUE)?)?)
 }
 
-/// Answers the process until it ends.
+/// Answers each question of the process that serves metrics with their text, until that process ends.
 fn answer(process: impl AsFd, read: impl Fn() -> Reading) -> io::Result<()> {
     let mut open = [0];
     while receive(&process, &mut open)?.is_some() {
@@ -71,8 +72,8 @@ fn in_memory(text: String) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Reads requests on the socket that `parent` sends, and asks it for the answers. The caller has given
-/// up its rights.
+/// Serves requests on the listening socket that `parent` sends, with texts that it asks `parent` for. The caller has
+/// dropped its capabilities.
 pub fn serve(parent: OwnedFd) -> io::Result<()> {
     let Some((_, Some(listener))) = receive(&parent, &mut [0; 8])? else {
         return Ok(());
@@ -97,7 +98,7 @@ pub fn serve(parent: OwnedFd) -> io::Result<()> {
     })
 }
 
-/// Returns the text of the metrics; `None`: they can't be read.
+/// Asks the agent for the text of the metrics, as OpenMetrics if `open`; `None`: the agent gave none.
 async fn ask(parent: Arc<UnixStream>, open: bool) -> Option<String> {
     send(&parent, &[open.into()], None).ok()?;
     let (_, text) = loop {

@@ -1,5 +1,5 @@
-//! Samples of the commands that the agent runs for ports, `uc split`, `uc dupack` and `uc hold`; none while they have
-//! nothing to do.
+//! Samples of the commands that the agent runs for ports: `uc split`, `uc dupack` and `uc hold`. A command that has
+//! nothing to do has no samples.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use uc_split::Totals;
 use super::reading::Reading;
 use super::rows::{Row, labelled, one, whose};
 
-/// Returns a sample for each port for which the policy wants the command: 1 if it works for it.
+/// Returns a sample for each port for which the policy wants the command: 1 if the command's process runs and serves
+/// the port, otherwise 0.
 fn works<S>(reading: &Reading, state: Option<&CommandState<S>>) -> Vec<Row> {
     let Some(state) = state else {
         return Vec::new();
@@ -27,12 +28,12 @@ fn works<S>(reading: &Reading, state: Option<&CommandState<S>>) -> Vec<Row> {
         .collect()
 }
 
-/// Returns how often the command's process was started.
+/// Returns how often the command's process was started; no sample if `state` is `None`.
 fn starts<S>(state: Option<&CommandState<S>>) -> Vec<Row> {
     state.map_or_else(Vec::new, |state| one(state.starts))
 }
 
-/// Returns whether new connections are split, by port.
+/// Returns for each port that the policy wants split: 1 if new connections are split, otherwise 0.
 pub(super) fn split_ports(reading: &Reading) -> Vec<Row> {
     works(reading, reading.state.split.as_ref())
 }
@@ -53,7 +54,7 @@ pub(super) fn split_open(reading: &Reading) -> Vec<Row> {
     by_totals(reading, |totals| one(totals.open))
 }
 
-/// Returns the connections that have ended, by how.
+/// Returns the number of split connections that have ended, by how they ended.
 pub(super) fn split_ended(reading: &Reading) -> Vec<Row> {
     by_totals(reading, |totals| {
         let ends = [
@@ -67,7 +68,7 @@ pub(super) fn split_ended(reading: &Reading) -> Vec<Row> {
     })
 }
 
-/// Returns the bytes that were moved, by direction.
+/// Returns the bytes that split connections have moved, by direction.
 pub(super) fn split_bytes(reading: &Reading) -> Vec<Row> {
     by_totals(reading, |totals| {
         let moved = [
@@ -80,7 +81,7 @@ pub(super) fn split_bytes(reading: &Reading) -> Vec<Row> {
     })
 }
 
-/// Returns whether guests get duplicate ACKs, by port.
+/// Returns for each port whose guest should get duplicate ACKs of the host: 1 if `uc dupack` sends them, otherwise 0.
 pub(super) fn dupack_ports(reading: &Reading) -> Vec<Row> {
     works(reading, reading.state.dupack.as_ref())
 }
@@ -90,7 +91,8 @@ pub(super) fn dupack_starts(reading: &Reading) -> Vec<Row> {
     starts(reading.state.dupack.as_ref())
 }
 
-/// Returns samples of each port at which a command works, from its counters there.
+/// Returns the samples that `samples` makes of each port's counters; its label is the value of `result`, or `None` for
+/// a sample without that label. A port without counters has no sample.
 fn by_counts<C, const N: usize>(
     reading: &Reading,
     of_ports: Option<&BTreeMap<String, C>>,
@@ -113,13 +115,14 @@ fn dupack_counts(reading: &Reading) -> Option<&BTreeMap<String, Counts>> {
     Some(&process.done.counts)
 }
 
-/// Returns the duplicate ACKs that were sent, by port.
+/// Returns the number of duplicate ACKs that `uc dupack` sent, by port.
 pub(super) fn dupack_sent(reading: &Reading) -> Vec<Row> {
     let counts = dupack_counts(reading);
     by_counts(reading, counts, |counts| [(None, counts.duplicate_acks)])
 }
 
-/// Returns the rounds of duplicate ACKs, by port and by whether they were sent.
+/// Returns the rounds of duplicate ACKs by port: those that were sent, and those that were not because the guest's
+/// address is unknown.
 pub(super) fn dupack_rounds(reading: &Reading) -> Vec<Row> {
     by_counts(reading, dupack_counts(reading), |counts| {
         [
@@ -129,7 +132,7 @@ pub(super) fn dupack_rounds(reading: &Reading) -> Vec<Row> {
     })
 }
 
-/// Returns whether packets are held, by port.
+/// Returns for each port whose packets should be held: 1 if `uc hold` holds them, otherwise 0.
 pub(super) fn hold_ports(reading: &Reading) -> Vec<Row> {
     works(reading, reading.state.hold.as_ref())
 }
@@ -144,7 +147,8 @@ fn held(reading: &Reading) -> Option<&uc_hold::Done> {
     Some(&process.done)
 }
 
-/// Returns samples of these counters of each port whose packets are held, each with its label.
+/// Returns samples of these counters for each port whose packets are held. Each counter has its label's value (`None`:
+/// no label) and its name.
 fn by_held<const N: usize>(
     reading: &Reading,
     counters: [(Option<&'static str>, &str); N],
@@ -154,12 +158,12 @@ fn by_held<const N: usize>(
     })
 }
 
-/// Returns the packets that went through `uc hold`, by port.
+/// Returns the number of packets that went through `uc hold`, by port.
 pub(super) fn hold_packets(reading: &Reading) -> Vec<Row> {
     by_held(reading, [(None, "packets")])
 }
 
-/// Returns the ACKs that guests got otherwise than they came, by port and by what was done.
+/// Returns the number of ACKs to guests that `uc hold` treated, by port and by treatment: delayed, added or removed.
 pub(super) fn hold_acks(reading: &Reading) -> Vec<Row> {
     let results = [
         (Some("paced"), "acks_paced"),
@@ -169,22 +173,22 @@ pub(super) fn hold_acks(reading: &Reading) -> Vec<Row> {
     by_held(reading, results)
 }
 
-/// Returns the retransmissions of the host, by port.
+/// Returns the number of retransmissions by `uc hold`, by port.
 pub(super) fn hold_retransmits(reading: &Reading) -> Vec<Row> {
     by_held(reading, [(None, "retransmits")])
 }
 
-/// Returns the host's expired timeouts, by port.
+/// Returns the number of expired retransmission timeouts of `uc hold`, by port.
 pub(super) fn hold_timeouts(reading: &Reading) -> Vec<Row> {
     by_held(reading, [(None, "timeouts")])
 }
 
-/// Returns the packets that were not held for lack of memory, by port.
+/// Returns the number of packets that were not held for lack of memory, by port.
 pub(super) fn hold_unheld(reading: &Reading) -> Vec<Row> {
     by_held(reading, [(None, "packets_unheld")])
 }
 
-/// Returns the packets of held flows that passed.
+/// Returns the number of packets of held flows that passed because `uc hold` was too slow or the packet too large.
 pub(super) fn hold_passed(reading: &Reading) -> Vec<Row> {
     held(reading).map_or_else(Vec::new, |done| one(done.passed))
 }

@@ -1,5 +1,5 @@
-//! Binds the address of the metrics. If another process has the address, by chance or on purpose,
-//! binding is tried again, and the agent's ports work meanwhile.
+//! Binds the address of the metrics. If another process has the address, by accident or on purpose, binding is tried
+//! again; the agent's ports do not wait for it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use tokio::net::TcpListener;
 
 /// First pause before the next attempt; each further pause is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
-/// Maximum pause between two attempts.
+/// Maximum pause between two attempts to listen at the metrics' address.
 const PAUSE_MOST: Duration = Duration::from_secs(15);
 
-/// Listens on `address` as soon as that is possible. Calls `tell` with the reason of each failed
-/// attempt, and with `None` when it listens.
+/// Listens on `address` as soon as it is free. Calls `tell` with the reason of each failed attempt, and with `None`
+/// when the socket listens.
 pub async fn listen(address: SocketAddr, tell: impl Fn(Option<String>)) -> TcpListener {
     let mut pause = PAUSE_FIRST;
     loop {

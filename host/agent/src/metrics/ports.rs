@@ -19,7 +19,8 @@ pub(super) fn by_port(reading: &Reading, value: fn(&PortState) -> u64) -> Vec<Ro
     reading.state.ports.iter().map(row).collect()
 }
 
-/// Returns a sample for each port that has a plan, labelled by the agent's name and tenant of it.
+/// Returns a sample for each port that has a plan, labelled by the name and the tenant that the agent knows for the
+/// port.
 pub(super) fn by_plan(reading: &Reading, value: fn(&PortView) -> u64) -> Vec<Row> {
     let ports = reading.kernel.iter().flat_map(|kernel| &kernel.ports);
     ports
@@ -30,7 +31,7 @@ pub(super) fn by_plan(reading: &Reading, value: fn(&PortView) -> u64) -> Vec<Row
         .collect()
 }
 
-/// Returns the outcome of packets that were counted under this reason.
+/// Returns the outcome of packets that are counted under this reason: `translated`, `dropped` or `passed`.
 fn outcome(reason: Reason) -> &'static str {
     match reason {
         reason if reason.is_under_law() => "translated",
@@ -39,7 +40,7 @@ fn outcome(reason: Reason) -> &'static str {
     }
 }
 
-/// Returns the packets of each port, by outcome.
+/// Returns the number of packets of each port, by outcome.
 pub(super) fn port_packets(reading: &Reading) -> Vec<Row> {
     let mut rows = Vec::new();
     for port in reading.kernel.iter().flat_map(|kernel| &kernel.ports) {
@@ -57,7 +58,7 @@ pub(super) fn port_packets(reading: &Reading) -> Vec<Row> {
     rows
 }
 
-/// Returns the packets that the programs of each port saw, by direction.
+/// Returns the number of packets that each port's programs processed, by direction.
 pub(super) fn port_seen(reading: &Reading) -> Vec<Row> {
     let ports = reading.kernel.iter().flat_map(|kernel| &kernel.ports);
     let row = |port: &PortView, direction: Direction| {

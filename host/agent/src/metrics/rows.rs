@@ -2,16 +2,16 @@
 
 use super::reading::Reading;
 
-/// A sample of a metric.
+/// One sample of a metric: its labels and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Names and values of the labels.
+    /// Names and values of the sample's labels.
     pub labels: Vec<(&'static str, String)>,
-    /// Value of the sample.
+    /// Value of the sample, in the metric's unit.
     pub value: u64,
 }
 
-/// Returns the sample of a metric without labels.
+/// Returns one sample without labels.
 pub(super) fn one(value: u64) -> Vec<Row> {
     vec![Row {
         labels: Vec::new(),
@@ -19,7 +19,7 @@ pub(super) fn one(value: u64) -> Vec<Row> {
     }]
 }
 
-/// Returns a sample with one label.
+/// Returns a sample with a single label, whose value is `of`.
 pub(super) fn labelled(label: &'static str, of: &str, value: u64) -> Row {
     Row {
         labels: vec![(label, of.to_owned())],
@@ -27,7 +27,7 @@ pub(super) fn labelled(label: &'static str, of: &str, value: u64) -> Row {
     }
 }
 
-/// Returns the labels of a port.
+/// Returns the labels that name the port with this interface index: its name and tenant.
 pub(super) fn whose(reading: &Reading, ifindex: u32) -> Vec<(&'static str, String)> {
     let known = reading
         .state

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::Semaphore;
 
-/// The answer to a scrape.
+/// A future answer to a scrape: the text of all metrics, or `None` if they can't be read.
 pub type Answer = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -18,11 +18,11 @@ const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 struct Source {
     ask: Box<dyn Fn(bool) -> Answer + Send + Sync>,
-    /// Permit of the only scrape at a time: each reads maps.
+    /// Permit of which there is one, so that only one scrape at a time reads the maps.
     turn: Arc<Semaphore>,
 }
 
-/// Returns a router that calls `ask` for each request, with whether it wants OpenMetrics.
+/// Returns a router that calls `ask` for each scrape; its argument is whether the scraper accepts OpenMetrics.
 pub fn router(ask: impl Fn(bool) -> Answer + Send + Sync + 'static) -> Router {
     let source = Source {
         ask: Box::new(ask),

@@ -1,4 +1,4 @@
-//! The table of metrics, with which docs/metrics.md, the dashboard and the exposition agree.
+//! The table of metrics. docs/metrics.md, the dashboard and the exposition must agree with it.
 
 use uc_client::AgentState;
 use uc_client::state::{CanaryStage, EtcdState, PolicySource};
@@ -10,7 +10,7 @@ use super::reading::{Kernel, Reading};
 use super::rows::{Row, labelled, one};
 use super::tunes;
 
-/// The type of a metric.
+/// The Prometheus type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A counter, which only increases until its source restarts. Its samples' names end in
@@ -22,15 +22,15 @@ pub enum Kind {
 
 /// A metric and the function that computes its samples.
 pub struct Metric {
-    /// Name, without a counter's suffix.
+    /// Name of the metric, without the suffix `_total` of counters.
     pub name: &'static str,
     /// Description: one sentence without its full stop.
     pub help: &'static str,
-    /// Type of the metric.
+    /// Prometheus type of the metric.
     pub kind: Kind,
-    /// Names of the labels.
+    /// Names of the metric's labels.
     pub labels: &'static [&'static str],
-    /// Computes the samples from a reading.
+    /// Computes the metric's samples from what one scrape read.
     pub rows: fn(&Reading) -> Vec<Row>,
 }
 

@@ -1,22 +1,23 @@
-//! Packets by reason, and whether a policy makes too many of one.
+//! Numbers of packets by reason, and whether a new policy increases the share of a reason too much.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use uc_policy::Canary;
 
-/// Standard deviations of a count by which it may differ from what is expected. Packets of one flow have
-/// the same reason, so counts vary more than those of independent events; hence more than the usual two.
+/// Number of standard deviations by which a count may differ from the expected count. Packets of one flow have the same
+/// reason, so counts vary more than those of independent events; hence more than the usual two.
 const DEVIATIONS: f64 = 3.0;
-/// Packets by which a count may exceed that, too: a few decide nothing.
+/// Number of packets that are allowed beyond the expected count and its deviations, because a few packets decide
+/// nothing.
 const FEW: f64 = 10.0;
 
-/// Numbers of packets by their reason.
+/// Numbers of packets, keyed by the label of the reason why they were translated, passed or dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally(BTreeMap<String, u64>);
 
 impl Tally {
-    /// Returns what was counted since another tally; `None` if a counter began again meanwhile.
+    /// Returns the packets that were counted since `other`; `None` if a counter began again at 0 meanwhile.
     pub fn since(&self, other: &Tally) -> Option<Tally> {
         if other
             .0
@@ -30,8 +31,8 @@ impl Tally {
         Some(Tally(since.collect()))
     }
 
-    /// Returns why these packets are worse than those `before`, if they are: of a reason that the
-    /// policy names, its share has risen by more than the factor there.
+    /// Returns why the new policy, with these packets, is worse than the former one, with those in `before`: the share
+    /// of a reason that `canary.worse` names has risen by more than the factor there. `None` if it is not worse.
     pub fn worse_than(&self, before: &Tally, canary: &Canary) -> Option<String> {
         let [all, all_before] = [self.all(), before.all()].map(|count| count as f64);
         if all_before == 0.0 {
@@ -51,7 +52,7 @@ impl Tally {
         })
     }
 
-    /// Adds the packets of another tally.
+    /// Adds the numbers of packets of `more`, reason by reason.
     pub fn add(&mut self, more: &Tally) {
         for (reason, count) in &more.0 {
             *self.0.entry(reason.clone()).or_default() += count;
@@ -67,7 +68,7 @@ impl Tally {
     }
 }
 
-/// Returns the largest count that chance makes of an expected one.
+/// Returns the largest count that is plausible by chance if `expected` is expected.
 fn above(expected: f64) -> f64 {
     expected + DEVIATIONS * expected.sqrt()
 }

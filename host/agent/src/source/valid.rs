@@ -5,19 +5,19 @@ use uc_policy::Policy;
 
 use crate::stored_policy::hash_of;
 
-/// A valid policy.
+/// A policy that was read and is valid.
 #[derive(Clone, Debug)]
 pub struct Valid {
-    /// The parsed text.
+    /// The policy as it was parsed from `text`.
     pub policy: Policy,
-    /// The TOML document.
+    /// The policy's TOML document.
     pub text: String,
-    /// The checksum of the text.
+    /// Checksum of the TOML document.
     pub hash: String,
 }
 
 impl Valid {
-    /// Joins a policy and the text that it was parsed from, and computes the checksum.
+    /// Creates a valid policy from a policy and the text that it was parsed from, and computes the checksum.
     pub fn new(policy: Policy, text: String) -> Self {
         Self {
             policy,
@@ -27,19 +27,19 @@ impl Valid {
     }
 }
 
-/// Where a policy came from.
+/// The file or etcd key from which a policy came.
 #[derive(Debug)]
 pub struct Origin {
-    /// The file, etcd, or the copy of etcd's on disk.
+    /// Whether the policy came from the file, from etcd, or from the stored copy of etcd's policy.
     pub source: PolicySource,
     /// Path of the file, or key in etcd.
     pub place: String,
-    /// Revision of the key in etcd.
+    /// Revision of the policy's key in etcd; `None` for a file.
     pub revision: Option<i64>,
 }
 
 impl Origin {
-    /// Returns the place, and the revision if there is one, as messages name them.
+    /// Returns the path or key, with the revision if there is one, for messages.
     pub fn name(&self) -> String {
         match self.revision {
             Some(revision) => format!("{}@{revision}", self.place),

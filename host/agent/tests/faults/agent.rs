@@ -1,4 +1,5 @@
-//! The agent's process in a world: it starts, takes its turns, and is started again when it ends.
+//! A process of the agent in a simulated host ([`World`]): it starts, runs turns of its engine, and is started again
+//! when it ends.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ pub struct Agent {
     engine: Engine,
     shared: Shared,
     events: Receiver<Event>,
-    /// Released when the process ends.
+    /// Locks of the agent's socket and store, which are released when the process ends.
     _locks: [Flock<File>; 2],
 }
 
@@ -44,7 +45,7 @@ fn links(world: &World) -> Vec<Link> {
 }
 
 impl Agent {
-    /// Starts a process with these programs; `swap`: that replaces those in force.
+    /// Starts a process with these port programs; `swap`: it replaces the programs in force.
     pub fn start(
         world: &mut World,
         object: &ProgramObject,
@@ -76,18 +77,18 @@ impl Agent {
         })
     }
 
-    /// Tells the process of something; it hears it at its next turn.
+    /// Sends the process an event, which it handles at its next turn.
     pub fn tell(&self, event: Event) {
         self.shared.tell(event);
     }
 
-    /// Tells the process of an operator's request.
+    /// Sends the process an operator's request.
     pub fn wish(&self, wish: Request) {
         let (reply, _unheard) = oneshot::channel();
         self.tell(Event::Request(wish, reply));
     }
 
-    /// Returns the checksum of a policy that waits for the operator's confirmation.
+    /// Returns the checksum of a policy that waits for the operator's confirmation; `None`: none waits.
     pub fn asks_to_confirm(&self) -> Option<String> {
         let state = self.state();
         let errors = state.reads().flat_map(|read| &read.errors);
@@ -96,7 +97,7 @@ impl Agent {
         hashes.next().map(|(hash, _)| hash.to_owned())
     }
 
-    /// Lets the process wait as long as it does at most, hear of the interfaces as they are, and act.
+    /// Lets the maximum time until the next turn pass, sends the process the current interfaces, and runs a turn.
     pub fn turn(&mut self, world: &mut World) {
         let wait = inside(world, || self.engine.wait());
         world.sleep(wait.as_nanos() as u64);
@@ -113,7 +114,7 @@ impl Agent {
         });
     }
 
-    /// Drops what is left of a process that was ended: it changes nothing in the world any more.
+    /// Drops what is left of a process that was ended. It has no further effect in the world.
     pub fn bury(self, world: &mut World) {
         inside(world, || drop(self));
         world.bury();

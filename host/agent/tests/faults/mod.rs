@@ -2,8 +2,8 @@
 //! a power cut, while interfaces come, go and change their names. The agent, its store, libbpf and
 //! Rust's library are the real ones; the system below them is simulated (`uc-faults`).
 //!
-//! `story.rs`: what happens; `wanted.rs` and `trials.rs`: what must hold; `policy.rs`: the operator's wishes; `agent.rs`: the
-//! agent's process.
+//! `story.rs`: the events; `wanted.rs` and `trials.rs`: what must hold; `policy.rs`: what the operator wants;
+//! `agent.rs`: the agent's process.
 
 mod agent;
 mod policy;
@@ -20,7 +20,7 @@ use uc_port::{LAYOUT, ProgramObject};
 use policy::Intent;
 use story::Story;
 
-/// Number of seeds without `UC_CASES`.
+/// Number of seeds that are played, unless `UC_CASES` names another.
 const CASES: u64 = 10_000;
 /// Number of failures after which no further seed is played.
 const FAILURES_MAX: usize = 10;
@@ -31,7 +31,7 @@ fn number(name: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{name} is a decimal number")))
 }
 
-/// Compiles programs that do nothing, in two builds.
+/// Compiles port programs that do nothing, in two versions.
 fn objects() -> Vec<ProgramObject> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let source = Path::new("host/agent/tests/faults/port.bpf.c");
@@ -46,7 +46,7 @@ fn objects() -> Vec<ProgramObject> {
     vec![object("one"), object("two")]
 }
 
-/// Tells how to repeat a seed if the agent panics.
+/// A seed; if its story panics, prints how to repeat it.
 struct Seed(u64);
 
 impl Seed {
@@ -64,7 +64,7 @@ impl Drop for Seed {
     }
 }
 
-/// Plays a seed's story; returns the last calls and the reason of one that ends badly.
+/// Plays a seed's story. If it ends badly, returns the reason and the last calls; otherwise `None`.
 fn failure(seed: &Seed, objects: &[ProgramObject]) -> Option<String> {
     Story::new(seed.0, objects, false).play().err()?;
     let mut again = Story::new(seed.0, objects, true);

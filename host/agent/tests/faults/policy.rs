@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use uc_faults::Dice;
 
-/// Names that interfaces have.
+/// Names that interfaces of the simulated host have.
 pub const NAMES: [&str; 6] = ["v1", "v2", "v3", "v4", "w1", "w2"];
 
-/// A policy: its ports, and rules of one law.
+/// A policy: the names of its ports, and rules of one law.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     pub ports: BTreeSet<String>,
     law: &'static str,
     rules: u64,
-    /// Whether this host tries it first where it is a fleet's.
+    /// Whether a fleet's version of the policy names this host as a canary.
     is_tried: bool,
 }
 
@@ -28,13 +28,13 @@ impl Intent {
         }
     }
 
-    /// Returns the policy as one that this host tries first.
+    /// Returns the policy with this host as a canary.
     pub fn tried(mut self) -> Self {
         self.is_tried = true;
         self
     }
 
-    /// Draws a policy, in most cases for most of the ports.
+    /// Draws a random policy, in most cases for most of the ports.
     pub fn draw(dice: &mut Dice) -> Self {
         let few = dice.once_in(6);
         let wants = |dice: &mut Dice| {
@@ -58,14 +58,14 @@ impl Intent {
         }
     }
 
-    /// Returns the policy as a fleet's text.
+    /// Returns the text of the policy as a fleet stores it in etcd.
     pub fn fleet_text(&self) -> String {
         let canary = format!("[canary]\nhosts = [{HOST:?}]\nminutes = 1\nworse = {{ held = 2 }}\n");
         let canary = if self.is_tried { &canary } else { "" };
         self.text() + canary
     }
 
-    /// Returns the policy as text.
+    /// Returns the text of the policy's tenants and rules.
     pub fn text(&self) -> String {
         let ports: Vec<String> = self.ports.iter().map(|name| format!("{name:?}")).collect();
         let ports = match ports.is_empty() {
@@ -87,8 +87,8 @@ impl Intent {
 /// This host's name.
 pub const HOST: &str = "here";
 
-/// Returns the agent's own settings, which precede a policy in its file; `at_most`: part of the ports that
-/// a policy may detach unconfirmed.
+/// Returns the text of the table `[agent]`. `at_most`: fraction of the ports that a policy may detach without
+/// confirmation.
 pub fn own(has_etcd: bool, at_most: &str) -> String {
     let etcd = "[agent.etcd]\nendpoints = [\"http://127.0.0.1:2379\"]\n";
     let own = format!("[agent]\nat_most_detached = {at_most}\nmetrics = \"none\"\n");

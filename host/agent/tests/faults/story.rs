@@ -1,5 +1,5 @@
-//! One seed's story: an operator, a fleet's etcd and the host's interfaces change what is wanted while
-//! system calls fail and processes end. Then all goes well, and the host must come to what is wanted.
+//! The story of one seed. An operator, a fleet's etcd and the host's interfaces change what is wanted, while system
+//! calls fail and processes end. Then mishaps end, and the host must reach the state that is wanted.
 
 use std::collections::BTreeSet;
 
@@ -15,18 +15,18 @@ use crate::etcd::Heard;
 use crate::event::Event;
 use crate::request::Request;
 
-/// Maximum number of turns until the host is as the policy wants it, without mishaps. A policy that it tries
-/// waits until packets were counted under the one before it.
+/// Maximum number of turns without mishaps until the host is as the policy wants. A canary first counts packets under
+/// the former policy, then tries the new one.
 const TURNS_MAX: usize = 16;
-/// Attempts to start an agent among mishaps.
+/// Maximum number of attempts to start an agent while mishaps happen.
 const STARTS_MAX: usize = 10;
 
-/// The key of a fleet in etcd.
+/// The policy's key of a fleet in etcd.
 #[derive(Debug)]
 struct Etcd {
     revision: i64,
     is_cut_off: bool,
-    /// Revision that this agent was told; `None`: it is not connected.
+    /// Revision that this agent has received last; `None`: the agent is not connected.
     told: Option<i64>,
 }
 
@@ -34,19 +34,19 @@ struct Etcd {
 pub struct Story<'a> {
     pub world: World,
     objects: &'a [ProgramObject],
-    /// Place among `objects` of those that are installed.
+    /// Index in `objects` of the installed version of the programs.
     installed: usize,
     agent: Option<Agent>,
     intent: Intent,
-    /// Every policy so far; a host may go back to a stored one.
+    /// Every policy so far; a host may return to a stored one.
     intents: Vec<Intent>,
     etcd: Option<Etcd>,
-    /// Part of the ports that a policy may detach without the operator's confirmation.
+    /// Fraction of the ports that a policy may detach without confirmation, as text.
     at_most: &'static str,
-    /// Names of the ports that were held by an operator at any time.
+    /// Names of ports that an operator has ever detached (held).
     held: BTreeSet<String>,
-    /// Interfaces that an agent has seen under a name that not every policy wants, or that was held. It may have
-    /// begun to detach them, and goes on with that when they get another name.
+    /// Interfaces that an agent has seen under a name that not every policy wants or that was held. The agent may have
+    /// begun to detach them, and continues even if their name changes.
     leaving: BTreeSet<u32>,
     /// Names that the agent has reported as held, until it ends in order or is told to release them.
     reported_held: BTreeSet<String>,
@@ -54,7 +54,7 @@ pub struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    /// Begins on a host with interfaces, where nothing is attached.
+    /// Creates a story on a host with interfaces, where nothing is attached.
     pub fn new(seed: u64, objects: &'a [ProgramObject], is_logged: bool) -> Self {
         let mut world = World::new(seed, &NAMES, is_logged);
         for name in &NAMES[..4] {
@@ -85,7 +85,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    /// Makes the host one of a fleet.
+    /// Makes the host a member of a fleet, with its policy in etcd.
     pub fn of_fleet(mut self) -> Self {
         self.etcd.get_or_insert(Etcd {
             revision: 1,
@@ -97,7 +97,10 @@ impl<'a> Story<'a> {
         self
     }
 
-    /// Plays the story; returns what is wrong with its end.
+    /// Plays the story.
+    ///
+    /// # Errors
+    /// What is wrong at its end.
     pub fn play(&mut self) -> Result<(), String> {
         if !self.world.dice.once_in(3) {
             self.settle()?;
@@ -117,8 +120,8 @@ impl<'a> Story<'a> {
         self.finish()
     }
 
-    /// Follows one policy, then another on which the call after so many others goes wrong, then a third;
-    /// `installed`: the programs from the second on. Returns whether the call was reached.
+    /// Applies the policy `before`; then `new`, while one chosen system call fails or ends the process; then `last`.
+    /// `installed`: index of the programs that are installed from `new` on. Returns whether that call was reached.
     pub fn change_once(
         &mut self,
         [before, new, last]: [Intent; 3],
@@ -151,7 +154,7 @@ impl<'a> Story<'a> {
         self.finish().map(|()| is_reached)
     }
 
-    /// Changes something outside the agent.
+    /// Makes a random change outside of the agent.
     fn change(&mut self) {
         match self.world.dice.below(12) {
             0..4 => {
@@ -192,7 +195,7 @@ impl<'a> Story<'a> {
         self.withdraw();
     }
 
-    /// Takes back promises for ports that not every policy wants.
+    /// Removes the promises for ports that not every policy wants.
     fn withdraw(&mut self) {
         let wanted = self.wanted_by_all();
         for port in self.world.promised.clone().difference(&wanted) {
@@ -200,7 +203,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Returns the interfaces that every policy so far wants, and nobody ever held.
+    /// Returns the interfaces that every policy so far wants and that were never held.
     fn wanted_by_all(&self) -> BTreeSet<u32> {
         let each = self.world.interfaces.iter();
         let wanted = each.filter(|(index, own)| {
@@ -209,13 +212,13 @@ impl<'a> Story<'a> {
         wanted.map(|(index, _)| *index).collect()
     }
 
-    /// Returns whether every policy so far wants an interface of this name, and nobody ever held it.
+    /// Returns whether every policy so far wants an interface with this name, and it was never held.
     fn is_wanted_by_all(&self, name: &String) -> bool {
         let mut intents = self.intents.iter();
         !self.held.contains(name) && intents.all(|intent| intent.ports.contains(name))
     }
 
-    /// Promises the ports that are attached now, and wanted by every policy.
+    /// Promises the attached ports that every policy so far wants: they must stay attached.
     fn promise(&mut self) {
         let (whole, _) = self.world.bpf.attached();
         self.world.promised = self.wanted_by_all().intersection(&whole).copied().collect();
@@ -223,7 +226,7 @@ impl<'a> Story<'a> {
         self.world.flows.retain(|(port, _)| promised.contains(port));
     }
 
-    /// Checks that no promise is broken, and that an agent still holds what one has reported as held.
+    /// Checks that no promise was broken, and that an agent still holds the ports that an agent has reported as held.
     fn is_kept(&mut self) -> Result<(), String> {
         let state = self.agent.as_ref().map(Agent::state);
         if let Some(state) = state.filter(|state| state.counts.reconciles > 0) {
@@ -249,7 +252,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// An operator holds one of the ports.
+    /// Lets an operator detach (hold) one of the ports.
     fn hold(&mut self) {
         let Some(agent) = &self.agent else {
             return;
@@ -282,7 +285,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Lets the agent take a turn; starts one if there is none.
+    /// Runs a turn of the agent; starts an agent if none runs.
     fn turn(&mut self) {
         for _ in 0..STARTS_MAX {
             if self.agent.is_some() {
@@ -340,7 +343,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Tells the agent what its follower of etcd hears.
+    /// Sends the agent an event of its follower of etcd.
     fn tell_etcd(&mut self) {
         let (Some(etcd), Some(agent)) = (&mut self.etcd, &self.agent) else {
             return;
@@ -360,7 +363,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Lets all go well until the host is as it is wanted.
+    /// Stops mishaps and runs turns until the host is as the policy wants.
     pub fn settle(&mut self) -> Result<(), String> {
         self.world.note(|| "all goes well".to_owned());
         self.world.locked_until_ns = 0;
@@ -397,7 +400,7 @@ impl<'a> Story<'a> {
         self.is_kept()
     }
 
-    /// Ends the agent in order, and checks that it leaves the ports and no lock.
+    /// Ends the agent in order, and checks that the ports stay attached and no lock remains.
     fn finish(&mut self) -> Result<(), String> {
         if let Some(agent) = self.agent.take() {
             agent.end(&mut self.world);

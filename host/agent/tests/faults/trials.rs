@@ -1,5 +1,5 @@
-//! What must hold of trials after any fault: a policy on trial has its trial stored beside it, and no policy
-//! is good before it was tried for its whole time.
+//! What must hold for trials of policies after any mishap: a stored policy on trial is stored with its trial, and no
+//! policy is found good before it was tried for its whole time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,20 +16,20 @@ use crate::stored_policy::Kept;
 
 /// Folder of the agent's state.
 const FOLDER: &str = "/var/lib/undercurrent";
-/// Time of a trial.
+/// Duration of a trial.
 const TRIAL: Duration = Duration::from_secs(60);
 
-/// What this host's agents said of policies.
+/// The verdicts of this host's agents.
 #[derive(Debug, Default)]
 pub struct Trials {
-    /// When the agent's process began.
+    /// When the agent's process began; `None`: none runs.
     began: Option<Instant>,
     /// Checksums of the policies that were found good.
     good: BTreeSet<String>,
 }
 
 impl Trials {
-    /// Notes that a process of the agent begins, and what an earlier one has found before it was ended.
+    /// Records that a process of the agent begins, and the verdicts that the process before it stored.
     pub fn begin(&mut self, world: &mut World) {
         self.began = Some(inside(world, Instant::now));
         let said: Vec<Verdict> = inside(world, || {
@@ -40,7 +40,7 @@ impl Trials {
         self.good.extend(good.map(|said| said.hash));
     }
 
-    /// Checks the files, and what an agent says.
+    /// Checks the stored files, and the verdicts in an agent's state.
     pub fn check(&mut self, world: &mut World, state: Option<&AgentState>) -> Result<(), String> {
         let said = state.and_then(|state| state.canary.as_ref());
         let now = inside(world, Instant::now);
@@ -59,13 +59,14 @@ impl Trials {
     }
 }
 
-/// Returns a file of the agent's state.
+/// Returns the content of a file in the agent's state folder; `None` if it is absent.
 fn read(name: &str) -> Option<Value> {
     let text = std::fs::read_to_string(Path::new(FOLDER).join(name)).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-/// Returns the checksum of the stored policy if this host must try it, and the state of the rollout.
+/// Returns the checksum of the stored policy and the stored state of the rollout; `None` if this host need not try the
+/// policy.
 fn stored() -> Option<(String, Value)> {
     let kept: Kept = serde_json::from_value(read("policy.json")?).ok()?;
     let canary = Policy::parse_fleet("policy", &kept.text).ok()?.canary?;

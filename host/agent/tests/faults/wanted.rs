@@ -1,5 +1,5 @@
-//! What must hold at the end of a story: the ports, plans, pins and map entries that the policy wants, and
-//! nothing else.
+//! What must hold at the end of a story: the host has exactly the ports, plans, pins and map entries that the policy
+//! wants.
 
 use std::collections::BTreeSet;
 
@@ -38,8 +38,7 @@ pub fn is_as_wanted(world: &mut World, intent: &Intent) -> Result<(), String> {
     }
 }
 
-/// Checks that the pins are those of one version and of the ports, and the maps' entries those of
-/// the ports.
+/// Checks that there are only pins of one version and of the ports, and only map entries of the ports.
 fn has_only(world: &World, wanted: &BTreeSet<u32>) -> Result<(), String> {
     let store = format!("{BPFFS}/undercurrent");
     let Some(names) = world.files.names(&store) else {

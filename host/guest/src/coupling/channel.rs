@@ -1,5 +1,5 @@
-//! A channel: a stream of bytes that never blocks. It is a virtio-serial port in a guest, QEMU's
-//! socket of the port on the host, or a Unix socket between containers and their host.
+//! A channel: a non-blocking stream of bytes. It is a virtio-serial port in a guest, QEMU's socket for that port on the
+//! host, or a Unix socket between containers and their host.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -11,31 +11,30 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 
-/// The result of a read.
+/// The result of a read from a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// Number of bytes read.
+    /// This number of bytes was read.
     Bytes(usize),
-    /// There is nothing to read now.
+    /// No bytes have arrived since the last read.
     Nothing,
     /// The other end is not connected.
     Nobody,
 }
 
-/// One end of a channel.
+/// One end of a channel between a guest and its host: a socket or a virtio-serial port.
 #[derive(Debug)]
 pub struct Channel {
     fd: OwnedFd,
-    /// Rest of a frame of which a part was written.
+    /// Rest of a frame of which only a part was written.
     unsent: Vec<u8>,
 }
 
 impl Channel {
-    /// Opens the device or the socket at `path`.
+    /// Opens the virtio-serial device or the Unix socket at `path`.
     ///
     /// # Errors
-    /// The kernel's; [`io::ErrorKind::InvalidInput`] for any other file, which would be
-    /// overwritten.
+    /// The kernel's; [`io::ErrorKind::InvalidInput`] for any other file, so that no file is overwritten.
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         if kind.is_socket() {
@@ -63,11 +62,10 @@ impl Channel {
         })
     }
 
-    /// Sends a frame, or drops it where the other end doesn't read: the next one repeats the
-    /// content.
+    /// Sends a frame. Drops it if the other end does not read: the next frame repeats the content.
     ///
     /// # Errors
-    /// The kernel's, when the other end has gone.
+    /// The kernel's, when the other end is closed.
     pub fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         if self.unsent.is_empty() {
             let taken = self.write(frame)?;
@@ -98,7 +96,7 @@ impl Channel {
         }
     }
 
-    /// Reads what is available.
+    /// Reads the bytes that have arrived, without waiting for more.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
         match nix::unistd::read(&self.fd, bytes) {
             Ok(0) => Ok(Received::Nobody),

@@ -2,9 +2,9 @@
 
 use crate::coupling::wire::{FRAME_BYTES_MAX, Frame, MAGIC, WireError};
 
-/// The bytes that one end of a channel has read and not yet decoded. Push at most
-/// [`FRAME_BYTES_MAX`] bytes at a time and take every frame before the next push: it then never
-/// holds twice as many.
+/// The bytes that one end of a channel has read and not yet decoded. If the caller pushes at most [`FRAME_BYTES_MAX`]
+/// bytes at a time and takes every complete frame before the next push, this buffer never contains more than twice as
+/// many.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -13,17 +13,17 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Adds bytes that were read. Bytes beyond [`FRAME_BYTES_MAX`] are cut off: a frame then fails
-    /// its checksum.
+    /// Adds bytes that were read. Drops those beyond [`FRAME_BYTES_MAX`]; the frame that they belong to then fails its
+    /// checksum.
     pub fn push(&mut self, bytes: &[u8]) {
         let end = bytes.len().min(FRAME_BYTES_MAX);
         self.bytes.extend_from_slice(&bytes[..end]);
     }
 
-    /// Returns the next frame, if it is complete.
+    /// Returns the next complete frame; `None` while it is incomplete.
     ///
     /// # Errors
-    /// [`WireError`]; nothing after it can be decoded.
+    /// [`WireError`]; the bytes after the error can't be decoded.
     pub fn take(&mut self) -> Result<Option<Frame>, WireError> {
         if !self.begun {
             self.skip()?;
@@ -38,14 +38,16 @@ impl Frames {
         }))
     }
 
-    /// Returns the number of bytes held.
+    /// Returns the number of bytes of an incomplete frame.
     pub fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Skips bytes before the first frame. A channel outlives the process at its other end, which
-    /// may have died in the middle of a frame: so the first frame may follow other bytes, but at
-    /// most this many.
+    /// Drops the received bytes before the first frame's magic number. The channel outlives the process that writes
+    /// into it: bytes of a frame that an ended process left incomplete may come before the next process's first frame.
+    ///
+    /// # Errors
+    /// More than [`FRAME_BYTES_MAX`] bytes were skipped.
     fn skip(&mut self) -> Result<(), WireError> {
         let found = self
             .bytes

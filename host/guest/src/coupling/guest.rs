@@ -1,10 +1,8 @@
-//! The guest's end of a channel, without a clock or a socket: when to report, and what of an answer
-//! to accept.
+//! The guest's end of a channel, without a clock or a socket: when to report, and how much of an answer to accept.
 //!
-//! A report is sent four times in a round trip, but at least every 10 ms and at most every 2 ms: a
-//! group's window changes by a segment in a round trip, or by half after a loss, which the others
-//! should know well before they have sent another window. A report for every ACK would be thousands
-//! of messages per second.
+//! Reports are sent four times in a round trip, but at least every 10 ms and at most every 2 ms. A group's window
+//! changes by a segment in a round trip, or by half after a loss. Other guests should learn this well before they have
+//! sent another window. A report for every ACK would be thousands of messages per second.
 
 use uc_core::coupling::across::Told;
 
@@ -13,20 +11,20 @@ use crate::coupling::wire::{
     Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError,
 };
 
-/// Range of the time between two reports.
+/// Range of the time between two reports, in nanoseconds.
 pub const INTERVAL_NS: std::ops::RangeInclusive<u64> = 2_000_000..=10_000_000;
-/// Number of unanswered reports after which the host is considered dead.
+/// Number of consecutive unanswered reports after which the host counts as dead.
 const UNANSWERED_MAX: u32 = 8;
-/// Time between two reports to a dead host: Linux's minimum RTO.
+/// Time between two reports to a dead host, in nanoseconds: Linux's minimum RTO, 200 ms.
 const SILENT_INTERVAL_NS: u64 = 200_000_000;
-/// First window in segments (RFC 6928).
+/// First window of a connection, in segments (RFC 6928).
 const BURST_SEGMENTS: u64 = 10;
 
-/// The guest's end of a channel.
+/// The state of the guest's end of a channel to the host.
 #[derive(Debug, Default)]
 pub struct GuestEnd {
     frames: Frames,
-    /// The groups' reports that were last sent to the host.
+    /// The groups' reports in the frame that was last sent to the host.
     said: Vec<GroupReport>,
     sent_ns: u64,
     answered_ns: u64,
@@ -34,7 +32,7 @@ pub struct GuestEnd {
 }
 
 impl GuestEnd {
-    /// Returns when the next report is due.
+    /// Returns when the next report is due, on the clock of `now_ns`.
     pub fn due_ns(&self) -> u64 {
         let silent = self.unanswered >= UNANSWERED_MAX;
         let interval_ns = if silent {
@@ -58,7 +56,7 @@ impl GuestEnd {
         shortest.clamp(*INTERVAL_NS.start(), *INTERVAL_NS.end())
     }
 
-    /// Returns a report of all groups; of too many, those with the largest windows.
+    /// Returns an encoded report of these groups; of more than [`GROUPS_MAX`], those with the largest windows.
     pub fn report(&mut self, mut groups: Vec<GroupReport>, now_ns: u64) -> Vec<u8> {
         groups.sort_by_key(|group| std::cmp::Reverse(group.window_bytes));
         groups.truncate(GROUPS_MAX);
@@ -73,11 +71,11 @@ impl GuestEnd {
         frame.encode()
     }
 
-    /// Decodes the host's bytes and returns what to tell the groups; of several answers the last
-    /// counts.
+    /// Decodes the host's bytes, and returns the accepted answer for each group. Of several answers in the bytes only
+    /// the last one counts.
     ///
     /// # Errors
-    /// [`WireError`]: the channel is to be closed.
+    /// [`WireError`]: the caller must close the channel.
     pub fn hear(&mut self, bytes: &[u8], now_ns: u64) -> Result<Vec<(GroupName, Told)>, WireError> {
         self.frames.push(bytes);
         let mut told = Vec::new();
@@ -100,9 +98,9 @@ impl GuestEnd {
         Ok(told)
     }
 
-    /// Validates an answer: the host may be wrong, or another guest may have misled it. A window is
-    /// accepted up to twice what is used, plus a first burst. That is the pace of slow start, and
-    /// what RFC 7661 takes for validated.
+    /// Validates the host's answer for a group; `None` if it is for no reported group. The host may be wrong, or
+    /// another guest may have misled it, so the window is limited to twice the bytes that the group used, plus a first
+    /// burst of 10 segments. Slow start opens a window at this pace, and RFC 7661 counts this much as validated.
     fn believe(&self, answer: &GroupAnswer, at_ns: u64, now_ns: u64) -> Option<Told> {
         let said = self.said.iter().find(|said| said.name == answer.name)?;
         if said.opened_ns != answer.opened_ns {

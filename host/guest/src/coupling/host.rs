@@ -9,22 +9,22 @@ use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report, const
 use crate::coupling::validate::{self, Heard, Impossible};
 use crate::coupling::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
 
-/// The host's coupling policy.
+/// The host's policy for groups that several guests share.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
-    /// Policy that applies to every group.
+    /// Policy of every group's controller.
     pub group: GroupPolicy,
-    /// Length of the IPv4 prefix of remote addresses that identifies a group of the host's, 0 to
-    /// 32. Where this and `prefix6` are 0, all of the guests' groups share one window. The prefixes
-    /// of guests' own groups must not be shorter.
+    /// Length of the IPv4 prefix of remote addresses that identifies one of the host's groups, 0 to 32. If both this
+    /// and `prefix6` are 0, all of the guests' groups share one window. The guests' own groups must have prefixes that
+    /// are at least as long.
     pub prefix4: u8,
-    /// Length of the IPv6 prefix of remote addresses that identifies a group, 0 to 128.
+    /// Length of the IPv6 prefix of remote addresses that identifies one of the host's groups, 0 to 128.
     pub prefix6: u8,
 }
 
 impl Default for Policy {
-    /// Returns the policy with everything in one group, where a guest that joins begins with what a
-    /// connection would.
+    /// Returns a policy in which all guests' groups share one window, and a guest that joins begins with the window
+    /// that a connection would begin with.
     fn default() -> Self {
         Self {
             group: GroupPolicy {
@@ -37,7 +37,7 @@ impl Default for Policy {
     }
 }
 
-/// The number of a guest, from 0, in the order in which guests were added.
+/// Number of a guest: 0 for the guest that was added first.
 pub type GuestId = usize;
 
 /// The coupled congestion controller of a host.
@@ -48,15 +48,15 @@ pub struct Host {
     groups: BTreeMap<[u8; 16], Coupled>,
 }
 
-/// The state of one guest's channel.
+/// The host's state of one guest's channel.
 #[derive(Debug)]
 struct Channel {
     weight: u8,
-    /// Guest's clock in its last report.
+    /// The guest's clock in its last report, in nanoseconds.
     at_ns: u64,
 }
 
-/// The guests' groups that share a window.
+/// One of the host's groups: guests that share a window.
 #[derive(Debug)]
 struct Coupled {
     group: Group,
@@ -71,7 +71,7 @@ struct GuestOfGroup {
     cuts: u64,
 }
 
-/// One of a guest's own groups, a member of a group of the host's.
+/// One of a guest's own groups, which is a member of one of the host's groups.
 #[derive(Debug)]
 struct Coupling {
     flow: Member,
@@ -81,8 +81,8 @@ struct Coupling {
     heard_ns: u64,
 }
 
-/// The times of a report: when it was made, by the guest's clock, how long after the one before,
-/// and when it arrived.
+/// The times of a report: when the guest made it (its own clock), how long after its last report, and when the report
+/// arrived.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     at_ns: u64,
@@ -93,9 +93,9 @@ struct Times {
 /// A guest's share of one of the host's groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Remote prefix of the group's connections.
+    /// Remote prefix of the group's connections; IPv4 addresses are mapped into IPv6.
     pub remote: Ipv6Addr,
-    /// Number of the guest.
+    /// Identifies the guest of the share.
     pub guest: GuestId,
     /// Window of the whole group, in bytes.
     pub window_bytes: u32,
@@ -106,7 +106,7 @@ pub struct Share {
 }
 
 impl Host {
-    /// Creates a controller without guests.
+    /// Creates a controller that has no guests yet.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -115,7 +115,8 @@ impl Host {
         }
     }
 
-    /// Adds a guest with this weight among the others. Only the operator sets a weight.
+    /// Adds a guest with this weight relative to other guests; 0 counts as 1. The weight is the operator's; a guest
+    /// can't set it.
     pub fn add(&mut self, weight: u8) -> GuestId {
         self.guests.push(Channel {
             weight: weight.max(1),
@@ -124,11 +125,11 @@ impl Host {
         self.guests.len() - 1
     }
 
-    /// Handles a guest's report of all its groups, made at `at_ns` by its own clock.
+    /// Handles a guest's report of all its groups, which the guest made at `at_ns` of its own clock. Returns the
+    /// answers for these groups.
     ///
     /// # Errors
-    /// [`Impossible`]: the guest is to be excluded ([`Self::leave`]). Nothing of an impossible
-    /// report is applied.
+    /// [`Impossible`]: the caller must exclude the guest ([`Self::leave`]). Nothing of an impossible report is applied.
     pub fn hear(
         &mut self,
         guest: GuestId,
@@ -170,13 +171,13 @@ impl Host {
         Ok(answers)
     }
 
-    /// Removes a guest whose channel is closed; the other members of its groups stay.
+    /// Removes a guest whose channel is closed from its groups; the other guests stay.
     pub fn leave(&mut self, guest: GuestId, now_ns: u64) {
         self.keep(guest, &[], now_ns);
         self.guests[guest].at_ns = 0;
     }
 
-    /// Returns the shares of all guests.
+    /// Returns the shares of all guests in their groups.
     pub fn shares(&self) -> Vec<Share> {
         let of_group = |(place, coupled): (&[u8; 16], &Coupled)| {
             let (remote, window_bytes) = (Ipv6Addr::from(*place), coupled.group.window_bytes());
@@ -208,7 +209,7 @@ impl Host {
         Ok(())
     }
 
-    /// Compares a report with the one before it of the same group; `None` without one.
+    /// Compares a report with the last report of the same group; `None` if there is none.
     fn compare(
         &self,
         guest: GuestId,
@@ -224,7 +225,7 @@ impl Host {
             .transpose()
     }
 
-    /// Ends the guest's groups that are not in `names`.
+    /// Removes the guest's groups that are not in `names`.
     fn keep(&mut self, guest: GuestId, names: &[GroupName], now_ns: u64) {
         self.groups.retain(|_, coupled| {
             if let Some(of_group) = coupled.guests.get_mut(&guest) {
@@ -350,7 +351,8 @@ impl Coupling {
     }
 }
 
-/// Applies a loss of a member, whatever else its guest reports.
+/// Applies a guest's loss to the host's group. The event is over at once: the guest has reduced its own windows
+/// already.
 fn lose(
     group: &mut Group,
     guest: &mut Guest,

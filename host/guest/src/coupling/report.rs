@@ -5,7 +5,7 @@ use uc_core::coupling::{Group, consts};
 
 use crate::coupling::wire::{GroupName, GroupReport};
 
-/// Returns a report of the group's present state; `None` if none of its connections sends.
+/// Returns a report of the group at the time `now_ns`; `None` if none of its connections has sent recently.
 pub fn report_of(name: GroupName, group: &Group, link: &Link, now_ns: u64) -> Option<GroupReport> {
     // Nobody advances the epochs of a silent group, so its sums are read as they would be after the
     // time passed.

@@ -16,30 +16,30 @@ use crate::coupling::setup::GuestSetup;
 use crate::coupling::sockets::{Open, Sockets};
 use crate::coupling::wire::{Frame, Parts};
 
-/// Maximum sleep of the loop.
+/// Maximum time for which the host's loop sleeps.
 const SLEEP_MOST: Duration = RETRY;
-/// Time for which a refused guest is excluded.
+/// Time for which a refused guest can't connect again.
 const PENALTY: Duration = Duration::from_secs(1);
 
-/// An event of a guest.
+/// An event of a guest that the host couples.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The guest's first report was answered.
     Coupled,
-    /// The guest's socket can't be connected to; reported once, until the error changes.
+    /// The guest's socket can't be connected to. Reported when the error changes, not at each attempt.
     Waiting {
-        /// Path of the socket.
+        /// Path of the guest's socket.
         path: &'a Path,
         /// Error of the kernel.
         source: &'a io::Error,
     },
-    /// The other end of the channel has closed.
+    /// The other end of the guest's channel has closed.
     Gone,
-    /// The guest goes on uncoupled, and may connect again after a second.
+    /// The guest is excluded and goes on uncoupled. It may connect again after a second.
     LeftOut(&'a Refusal),
 }
 
-/// The guests of one host, and its controller.
+/// The loop of a host over its guests, and its controller.
 #[derive(Debug)]
 pub struct Server {
     host: Host,
@@ -49,7 +49,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Creates the sockets to listen on, without connections.
+    /// Creates a server, and the sockets on which guests connect. No guest is connected yet.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -58,7 +58,7 @@ impl Server {
         Ok(Self::through(policy, guests, sockets))
     }
 
-    /// Creates a server that has its guests' sockets opened through `sockets`.
+    /// Creates a server whose guests' sockets are opened by `sockets`.
     pub fn through(policy: Policy, guests: Vec<GuestSetup>, sockets: impl Open + 'static) -> Self {
         let mut host = Host::new(policy);
         let began = Instant::now();
@@ -74,8 +74,8 @@ impl Server {
         }
     }
 
-    /// Answers until `stop` is set, which is checked five times a second. Calls `event` with the
-    /// guest's name and its events.
+    /// Answers guests until `stop` is set, which is checked at least five times a second. Calls `event` with a guest's
+    /// name and its event.
     ///
     /// # Errors
     /// [`ServeError::Wait`], [`ServeError::Ended`].
@@ -90,7 +90,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for the next thing to do, at most 200 ms, and does it.
+    /// Waits at most 200 ms for a guest's report or connection, and answers or accepts it.
     ///
     /// # Errors
     /// [`ServeError::Wait`], [`ServeError::Ended`].
@@ -114,13 +114,13 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the shares of all guests in all groups, by name.
+    /// Returns the shares of all guests in all groups, each with the guest's name.
     pub fn shares(&self) -> Vec<(&str, Share)> {
         let named = |share: Share| (self.guests[share.guest].setup.name.as_str(), share);
         self.host.shares().into_iter().map(named).collect()
     }
 
-    /// Waits; returns for each guest whether there is something to read or to accept.
+    /// Waits, and returns for each guest whether there is a report to read or a connection to accept.
     fn wait(&self) -> Result<Vec<bool>, ServeError> {
         let now = Instant::now();
         let mut ready = vec![false; self.guests.len()];
@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    /// Reads what the guest has sent, and answers; returns false if it is not connected.
+    /// Reads the guest's newest report, and answers it; returns false if the guest is not connected.
     fn exchange(&mut self, id: GuestId, now: Instant) -> Result<bool, Refusal> {
         let (at_ns, groups) = match self.guests[id].receive(now)? {
             Came::Nothing => return Ok(true),

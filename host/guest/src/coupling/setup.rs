@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The place of a guest's channel.
+/// The Unix socket through which the host reaches a guest's channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Socket to connect to, where another process listens, as QEMU does for a virtio-serial port.
@@ -11,13 +11,13 @@ pub enum Place {
     Listen(PathBuf),
 }
 
-/// The configuration of a guest.
+/// The settings of a guest that is coupled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestSetup {
-    /// Name of the guest, as the operator calls it.
+    /// Name by which the operator calls the guest.
     pub name: String,
     /// Path of the guest's channel, and who creates the socket.
     pub place: Place,
-    /// Weight among the guests.
+    /// Weight of the guest relative to the other guests of a group, 1 to 255.
     pub weight: u8,
 }

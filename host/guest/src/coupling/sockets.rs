@@ -1,5 +1,5 @@
-//! Opening of the guests' sockets. It may need root's rights, and reads no byte of a guest; what reads
-//! those bytes may be another process, without rights, that asks for the descriptors.
+//! Opening of the guests' sockets. It may need root's rights, and reads no byte of a guest. The process that reads
+//! these bytes may be another one, without rights, which asks for the opened descriptors.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,20 +17,20 @@ use crate::coupling::error::ServeError;
 use crate::coupling::host::GuestId;
 use crate::coupling::setup::{GuestSetup, Place};
 
-/// Opens guests' sockets.
+/// Opens the sockets of guests' channels, in this process or by another one.
 pub trait Open: std::fmt::Debug + Send {
-    /// Returns a connection to a guest's socket, or the socket on which it is to connect, as its
-    /// [`Place`] says.
+    /// Returns a connection to a guest's socket, or the listening socket to which the guest will connect, as the
+    /// guest's [`Place`] says.
     ///
     /// # Errors
     /// The kernel's: the guest is not there yet, or its path names something else.
     fn open(&mut self, guest: GuestId) -> io::Result<OwnedFd>;
 
-    /// Returns the descriptor that becomes readable when nothing more can be opened.
+    /// Returns a descriptor that becomes readable when sockets can no longer be opened; `None`: they always can.
     fn ends(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// Opens the sockets in this process.
+/// Opens the sockets of guests' channels in this process.
 #[derive(Debug)]
 pub struct Sockets(Vec<GuestSocket>);
 
@@ -41,7 +41,7 @@ enum GuestSocket {
 }
 
 impl Sockets {
-    /// Creates the sockets to listen on.
+    /// Creates the listening sockets of those guests that connect themselves.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -57,11 +57,11 @@ impl Sockets {
             .map(Self)
     }
 
-    /// Answers one request of [`RemoteSockets`] at the other end of the socket. Returns false when that process
-    /// has gone.
+    /// Answers one request that [`RemoteSockets`] sent on the other end of `asked`. Returns false when that end is
+    /// closed.
     ///
     /// # Errors
-    /// The kernel's, and a request that none of ours makes.
+    /// The kernel's; or the request is invalid.
     pub fn answer(&mut self, asked: impl AsFd) -> io::Result<bool> {
         let mut guest = [0; size_of::<u32>()];
         let Some((length, _)) = receive(&asked, &mut guest)? else {
@@ -93,7 +93,7 @@ impl Open for Sockets {
     }
 }
 
-/// Has [`Sockets::answer`] open the sockets, in the process at the other end.
+/// Asks [`Sockets::answer`], in the process at the other end of this socket, to open the guests' sockets.
 #[derive(Debug)]
 pub struct RemoteSockets(pub OwnedFd);
 
@@ -113,8 +113,8 @@ impl Open for RemoteSockets {
     }
 }
 
-/// Connects to a socket without waiting: if its owner does not accept, the other guests go on. The
-/// file must be a socket itself, not a link to one: its folder may be the guest's machine's.
+/// Connects to a socket without waiting, so that an owner that does not accept delays no other guest. The file must be
+/// a socket itself, not a link to one: the folder may be writable by the guest's machine.
 fn connected(path: &Path) -> io::Result<OwnedFd> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -135,7 +135,7 @@ fn connected(path: &Path) -> io::Result<OwnedFd> {
     Ok(made)
 }
 
-/// A listening socket, whose file is removed with it.
+/// A listening socket and the path of its file, which is removed when the socket is dropped.
 #[derive(Debug)]
 struct Socket(UnixListener, PathBuf);
 

@@ -1,4 +1,4 @@
-//! One socket, by the ends of its connection: sock_diag(7).
+//! The kernel's state of one socket, looked up by the two ends of its connection through sock_diag(7).
 
 use std::io;
 use std::mem::offset_of;
@@ -15,9 +15,9 @@ use uc_port::Netlink;
 
 use crate::sockets::error::SocketError;
 
-/// A socket that is asked for by its ends, not by its cookie (`INET_DIAG_NOCOOKIE`).
+/// Cookie that matches any socket (`INET_DIAG_NOCOOKIE`), for a lookup by ends alone.
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
-/// The kernel's ssthresh of a connection that has reduced no window (`TCP_INFINITE_SSTHRESH`).
+/// The kernel's ssthresh of a connection that has never reduced its window (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// The kernel's state of a guest's socket, by `TCP_INFO`.
@@ -31,13 +31,13 @@ pub struct KernelSocket {
     pub ssthresh_segments: Option<u32>,
     /// Smoothed round-trip time in microseconds; 0 before the first sample.
     pub srtt_us: u32,
-    /// Retransmission timeout in microseconds.
+    /// Retransmission timeout of the socket, in microseconds.
     pub rto_us: u32,
-    /// Maximum payload of a segment that it sends, in bytes.
+    /// Maximum payload of a segment that the socket sends, in bytes.
     pub mss_bytes: u32,
 }
 
-/// Opens a socket for questions about the TCP sockets of the calling thread's network namespace.
+/// Opens a netlink socket for requests about the TCP sockets of the calling thread's network namespace.
 ///
 /// # Errors
 /// [`SocketError::NoDiag`]; the kernel's refusal.
@@ -59,7 +59,7 @@ pub(crate) fn open() -> Result<Netlink, SocketError> {
     }
 }
 
-/// Asks the socket's namespace for the connection with these ends; `None` if there is none.
+/// Reads the socket of the connection with these ends, in the network namespace of `diag`; `None` if there is none.
 pub(crate) fn read(
     diag: &Netlink,
     guest: SocketAddr,
@@ -93,8 +93,8 @@ pub(crate) fn read(
     }))
 }
 
-/// Returns the socket of an answer; `None` if it is another: for a connection that is over the kernel
-/// tells of the listener at its port.
+/// Returns the state of the connection's socket from an answer; `None` if the answer is about another socket or one in
+/// TIME-WAIT. If the connection is over, the kernel answers with the listener at its port.
 fn of_answer(answer: &InetResponse, guest: SocketAddr, remote: SocketAddr) -> Option<KernelSocket> {
     let id = &answer.header.socket_id;
     let end = |address: IpAddr, port| SocketAddr::new(address.to_canonical(), port);
@@ -125,7 +125,7 @@ fn of_answer(answer: &InetResponse, guest: SocketAddr, remote: SocketAddr) -> Op
     })
 }
 
-/// Reads a field of `TCP_INFO`. Kernels append fields, so an older one's is shorter than the struct.
+/// Reads a field of `TCP_INFO` at this offset; `None` if the kernel is too old to have it: newer kernels append fields.
 fn number(info: &[u8], at: usize) -> Option<u32> {
     let bytes = info.get(at..)?.first_chunk()?;
     Some(u32::from_ne_bytes(*bytes))

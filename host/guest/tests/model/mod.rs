@@ -1,9 +1,9 @@
-//! Guests that couple their own flows, a host that couples the guests, a channel that delays and
-//! loses messages, and a bottleneck: in virtual time, with a window that is always in flight.
+//! A model in virtual time: guests that couple their own flows, a host that couples the guests, a channel that delays
+//! and loses messages, and a bottleneck. A flow always has its whole window in flight.
 //!
-//! A flow has its window acknowledged evenly over a round trip. When all windows exceed what the
-//! link and its queue hold, somebody loses a segment, whose window is larger more likely; and one
-//! more for each further segment.
+//! A flow's window is acknowledged evenly over a round trip. When the sum of all windows exceeds what the link and its
+//! queue hold, a flow loses a segment, with a probability in proportion to its window; and one more flow is drawn for
+//! each further segment in excess.
 
 use std::collections::VecDeque;
 
@@ -18,16 +18,16 @@ use uc_guest::coupling::wire::{Frame, GroupName, Parts};
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 const MSS: u64 = 1448;
-/// Bytes in flight without a queue, at 10 Mbit/s and 100 ms; the queue holds as much again.
+/// Bytes in flight that fill the link without a queue, at 10 Mbit/s and 100 ms. The queue holds as many bytes again.
 const PATH_BYTES: u64 = 125_000;
 const BASE_NS: u64 = 100 * MS;
 
-/// One connection and its law, which is Reno.
+/// One connection, whose law is Reno.
 struct Flow {
     member: Member,
     cwnd: u64,
     ssthresh: u64,
-    /// Bytes that arrived and that no ACK has acknowledged, because they are less than a segment.
+    /// Bytes that arrived and are not acknowledged yet, because they are less than a segment.
     acked: u64,
     /// Bytes acknowledged in congestion avoidance since the window last grew by a segment.
     grown: u64,
@@ -51,9 +51,9 @@ pub struct Vm {
     to_host: Pipe,
     to_guest: Pipe,
     at_host: Frames,
-    /// Whether it reports.
+    /// Whether the guest sends reports.
     pub alive: bool,
-    /// Number of bytes acknowledged.
+    /// Number of the guest's bytes that were acknowledged.
     pub delivered: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct World {
     pub host_alive: bool,
     /// Delay of the channels in one direction.
     pub delay_ns: u64,
-    /// Number of messages lost of a thousand.
+    /// Number of lost messages per thousand.
     pub losses: u64,
     host: Host,
     random: u64,
@@ -72,7 +72,7 @@ pub struct World {
 }
 
 impl World {
-    /// Creates guests with these numbers of flows and weights.
+    /// Creates guests with these numbers of flows and these weights.
     pub fn new(vms: &[(usize, u8)], seed: u64) -> Self {
         let mut host = Host::new(Policy::default());
         let vms = vms
@@ -120,7 +120,7 @@ impl World {
         BASE_NS * self.in_flight().max(PATH_BYTES) / PATH_BYTES
     }
 
-    /// Draws a random number by xorshift64*.
+    /// Draws a random number less than `below`, by xorshift64*.
     fn random(&mut self, below: u64) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -226,12 +226,12 @@ impl Vm {
         vm
     }
 
-    /// Returns the time of the report whose answer its group follows.
+    /// Returns the time of the report whose answer the guest's group follows.
     pub fn follows_ns(&self) -> u64 {
         self.link.taken_ns
     }
 
-    /// Returns its group's window.
+    /// Returns the window of the guest's group, in bytes.
     pub fn window(&self) -> u32 {
         self.group.window_bytes()
     }
@@ -286,7 +286,7 @@ impl Vm {
 }
 
 impl Flow {
-    /// Computes RFC 5681, with a recovery that lasts a round trip.
+    /// Computes a flow's window by RFC 5681, with a loss recovery that lasts one round trip.
     fn compute(&mut self, acked: u64, now_ns: u64, round_ns: u64) {
         if self.recovers_ns.is_some_and(|until_ns| now_ns >= until_ns) {
             self.recovers_ns = None;

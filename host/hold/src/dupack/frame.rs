@@ -5,20 +5,21 @@ use std::net::{IpAddr, SocketAddr};
 use etherparse::PacketBuilder;
 use uc_core::Segment;
 
-/// Ethernet addresses between a guest and its host.
+/// Ethernet addresses on the link between a guest and its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Address of the guest.
+    /// Ethernet address of the guest.
     pub guest: [u8; 6],
-    /// Address to which the guest sends.
+    /// Ethernet address to which the guest sends its frames.
     pub gateway: [u8; 6],
 }
 
 /// Hop limit of the frame, which crosses no router.
 const HOPS: u8 = 64;
 
-/// Returns the frame of an ACK without data from `remote` to `guest`. Its ACK number, window and checksums
-/// are those of a packet that comes from the network.
+/// Returns the frame of an ACK without data from `remote` to `guest`, with complete checksums. ACK number and window
+/// are as the network would deliver them: the port's programs edit them on the way to the guest. `None` if one address
+/// is IPv4 and the other IPv6.
 pub fn frame(link: Link, remote: SocketAddr, guest: SocketAddr, ack: &Segment) -> Option<Vec<u8>> {
     let ethernet = PacketBuilder::ethernet2(link.gateway, link.guest);
     let ip = match (remote.ip(), guest.ip()) {

@@ -1,4 +1,4 @@
-//! Walks through the flow table at intervals, and sends what the core says is due.
+//! Walks through the flow table at intervals, and sends guests the duplicate ACKs that the core finds due.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::work::Work;
 const WALK_EVERY: Duration = Duration::from_millis(2);
 /// Time to the next walk while no port is served.
 const IDLE: Duration = Duration::from_millis(50);
-/// A walk is followed by a pause of this many times its processor time, so a large table takes no more of
-/// a processor.
+/// Minimum ratio of the time until the next walk to a walk's processor time: at a large table the walks take at most a
+/// tenth of a processor.
 const PAUSE_PER_WALK: u32 = 10;
 
 /// A port at which duplicate ACKs are sent.
@@ -40,7 +40,7 @@ struct Given {
     counts: Counts,
 }
 
-/// The ports, and what was done for their flows. Dropping it leaves nothing behind.
+/// Sends duplicate ACKs at the ports. Dropping it ends the sending, and leaves nothing behind.
 #[derive(Debug, Default)]
 pub struct Sender {
     source: Source,
@@ -83,7 +83,8 @@ impl Work for Sender {
         Ok(())
     }
 
-    /// Ports that stay keep what is known of their guests and flows.
+    /// Removes the port if `now` is `None`. Otherwise changes its name and settings, and keeps what is known of its
+    /// guests and flows.
     fn change(&mut self, before: &PortSetup, now: Option<&PortSetup>) -> Result<(), HoldError> {
         match now {
             None => drop(self.ports.remove(&before.ifindex)),
@@ -96,7 +97,8 @@ impl Work for Sender {
         Ok(())
     }
 
-    /// Walks through the flow table once, and sends what is due.
+    /// Walks through the flow table once, and sends the duplicate ACKs that are due. Returns the time until the next
+    /// walk.
     fn step(&mut self) -> Result<Duration, HoldError> {
         let began = processor_time();
         self.ports.values_mut().for_each(|port| port.wire.learn());
@@ -209,7 +211,8 @@ fn opened(programs: Option<&Programs>, port: &PortSetup) -> Result<Port, HoldErr
     })
 }
 
-/// Returns whether a rule of the port makes guests listen to duplicate ACKs of the host.
+/// Returns whether a rule of the port makes guests react to duplicate ACKs of the host: it translates, and removes
+/// both SACK and timestamps.
 fn is_heard(plan: &PortPlan) -> bool {
     let removed = consts::WITHHELD_SACK | consts::WITHHELD_TIMESTAMPS;
     plan.rules.iter().any(|rule| {

@@ -14,11 +14,11 @@ use crate::dupack::frame::Link;
 use crate::error::HoldError;
 use crate::wire::packet_socket;
 
-/// Maximum number of guests' addresses at a port; at more, all are learnt again.
+/// Maximum number of guests' addresses that are stored at a port; one more clears them, and all are learnt again.
 const GUESTS_MAX: usize = 1024;
 /// Maximum number of frames that are read at once, so that no guest keeps the process busy.
 const FRAMES_MAX: usize = 256;
-/// Size of the Ethernet header, and of it with an IPv6 header: what the filter keeps of a frame.
+/// Bytes of the Ethernet header; next line: of Ethernet and IPv6 headers, the part of a frame that the filter keeps.
 const ETHERNET_BYTES: usize = 14;
 const KEPT_BYTES: usize = ETHERNET_BYTES + 40;
 
@@ -29,7 +29,8 @@ const LOAD_IPV4_LENGTH: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-/// Where a filter reads whether a frame goes out of the interface, and the value if it does.
+/// Offset at which a classic BPF filter reads a packet's type; next line: the type of packets that leave the
+/// interface.
 const DIRECTION: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 const OUTGOING: u32 = libc::PACKET_OUTGOING as u32;
 const IPV4: u32 = libc::ETH_P_IP as u32;
@@ -37,7 +38,8 @@ const IPV6: u32 = libc::ETH_P_IPV6 as u32;
 const TCP: u32 = libc::IPPROTO_TCP as u32;
 const SYN: u32 = 2;
 
-/// Passes the first bytes of TCP segments with SYN that come into the interface, and nothing else.
+/// Returns the filter that passes the first bytes of TCP segments with SYN that come in through the interface, and
+/// nothing else.
 fn syns_of_the_guest() -> [SockFilter; 18] {
     [
         (LOAD_BYTE, 0, 0, DIRECTION),
@@ -73,7 +75,7 @@ impl Wire {
     /// Opens the socket at the interface with this index.
     ///
     /// # Errors
-    /// What the kernel refuses, as a missing capability.
+    /// The kernel's refusal, for instance if CAP_NET_RAW is missing.
     pub fn open(ifindex: u32) -> Result<Wire, HoldError> {
         let open = || -> io::Result<Socket> {
             let socket = packet_socket()?;
@@ -88,7 +90,8 @@ impl Wire {
         })
     }
 
-    /// Reads what the guest's SYNs and SYN-ACKs since the last call show of its addresses.
+    /// Learns the guests' addresses from the SYNs and SYN-ACKs that they sent since the last call, at most
+    /// [`FRAMES_MAX`].
     pub fn learn(&mut self) {
         let mut buffer = [0; KEPT_BYTES];
         for _ in 0..FRAMES_MAX {
@@ -105,7 +108,8 @@ impl Wire {
         }
     }
 
-    /// Returns the link of a guest; `None` if it has opened or accepted no connection since the start.
+    /// Returns the link of a guest. `None` if no SYN or SYN-ACK of the guest was read since the socket was opened, or
+    /// since [`GUESTS_MAX`] was exceeded.
     pub fn link(&self, guest: IpAddr) -> Option<Link> {
         self.links.get(&guest).copied()
     }
@@ -116,7 +120,7 @@ impl Wire {
     }
 }
 
-/// Returns the guest's IP address and link by a frame that it sent.
+/// Returns the guest's IP address and link, from a frame that the guest sent; `None` unless it is IPv4 or IPv6.
 fn link_of(frame: &[u8]) -> Option<(IpAddr, Link)> {
     let octets = |at: usize| <[u8; 6]>::try_from(frame.get(at..at + 6)?).ok();
     let link = Link {

@@ -56,8 +56,8 @@ impl Bench {
         Ok(flows)
     }
 
-    /// Returns the time of a packet, with that of advancing it, while the first processor runs ACKs if
-    /// there are any.
+    /// Returns the time of a packet of `mine` in ns, including the walking program, while the first processor handles
+    /// the ACKs of `theirs`; `None`: while that processor is idle.
     fn beside(&self, mine: Walk, kind: Kind, theirs: Option<Walk>) -> Done<f64> {
         self.walker.set(&[theirs.unwrap_or(mine), mine])?;
         let case = self.walker.case(kind, false, REPEAT)?;
@@ -78,7 +78,7 @@ impl Bench {
     }
 }
 
-/// Runs a case on the first processor until told to end.
+/// Runs a case on the first processor until `ended`. Sets `began` after the first round.
 fn work(case: &Case<'_>, began: &AtomicBool, ended: &AtomicBool) -> Result<(), String> {
     pin(0).map_err(|error| error.to_string())?;
     while !ended.load(Relaxed) {

@@ -6,24 +6,24 @@ use std::error::Error;
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader};
 use uc_port::Direction;
 
-/// Payload of a full segment.
+/// Payload of a full segment, in bytes.
 pub const SEGMENT_BYTES: u32 = 1448;
-/// Ports of the guest and of the peer.
+/// TCP ports of the guest and of the peer.
 const PORTS: (u16, u16) = (40000, 5001);
 /// Initial sequence numbers of the guest and of the peer.
 const ISNS: (u32, u32) = (1000, 9000);
 
-/// What a frame is.
+/// The kind of packet that is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Syn,
     SynAck,
-    /// One segment of the guest.
+    /// A data segment of the guest.
     Data,
-    /// Two segments of the guest in one frame: a run of a program takes no longer ones.
+    /// Two segments of the guest in one frame: a test run of a program accepts no longer frame.
     Super,
     Ack,
-    /// An ACK that echoes a mark.
+    /// An ACK of the peer that echoes a CE mark.
     MarkedAck,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Returns how many segments the frame has, 0 for an ordinary one.
+    /// Returns the number of segments in the frame; 0: the frame is no super-segment.
     pub fn gso_segs(self) -> u32 {
         if self == Self::Super { 2 } else { 0 }
     }
@@ -48,8 +48,8 @@ impl Kind {
         }
     }
 
-    /// Returns SEQ of the guest's frame or ACK of the peer's, in the first frame of a flow. An ACK is
-    /// of the frame that precedes it, which has `step_bytes`.
+    /// Returns SEQ of the guest's frame or ACK of the peer's, in the first frame of a flow. An ACK acknowledges the
+    /// frame before it, which has `step_bytes` of payload.
     pub fn first_number(self, step_bytes: u32) -> u32 {
         match self {
             Self::Syn => ISNS.0,
@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// Returns the frame.
+    /// Returns an Ethernet frame of this kind.
     pub fn frame(self, ipv6: bool) -> Result<Vec<u8>, Box<dyn Error>> {
         let number = self.first_number(0);
         let step = match self.direction() {

@@ -20,11 +20,11 @@ use crate::versions::Version;
 
 const COPY: &str = "copy the settings of the version before";
 
-/// A flow of a former version.
+/// A flow of the version of uc that is being replaced.
 pub(super) struct FormerFlow {
     pub(super) slot: uc_slot,
     pub(super) annex: Annex,
-    /// Whether this build's fields have room for all of its numbers.
+    /// Whether all values of the flow fit into this build's fields.
     pub(super) fits: bool,
 }
 
@@ -35,7 +35,8 @@ struct Structs {
 }
 
 impl Structs {
-    /// Returns how values of a struct are converted; `None` if one of the two has none of this name.
+    /// Returns the conversion of a struct's values; `None` if the former version or this build has no struct of this
+    /// name.
     fn conversion(&self, name: &str) -> Option<Conversion> {
         let [from, to] = [&self.former, &self.own].map(|btf| Shape::of(btf, name));
         Some(Conversion::new(&from?, &to?))
@@ -53,16 +54,17 @@ pub(super) struct Former {
     cursor: Conversion,
     slot: Conversion,
     annex: Conversion,
-    /// Offset of an annex in a place.
+    /// Offset of an annex in an entry of the flow table, in bytes.
     annex_at: usize,
-    /// Offset of the time of a flow's last segment in its place.
+    /// Offset of the time of a flow's last segment in its entry of the flow table, in bytes.
     seen_at: usize,
-    /// Times of the last segments that were read, by place.
+    /// Time of each flow's last segment when the flow was read last, in ns; the index is the flow's place in the
+    /// table.
     seen_ns: Vec<u64>,
 }
 
 impl Former {
-    /// Opens a version's maps. `None`: one is missing, they say nothing of their structs, or these are too
+    /// Opens a version's maps. `None`: a map is missing, the version's programs have no BTF, or its structs are too
     /// different.
     pub(super) fn open(store: &Store, version: &Version, own: &Programs) -> Option<Former> {
         let collect = store.program_of(version, "collect").ok()?;
@@ -188,7 +190,7 @@ impl Former {
         result
     }
 
-    /// Completes a flow with its annex.
+    /// Completes a flow of the former version with its second entry (annex), if it has one.
     fn flow(&self, slot: uc_slot, fits: bool) -> Result<FormerFlow, PortError> {
         let mut flow = FormerFlow {
             slot,
@@ -210,7 +212,8 @@ impl Former {
         Ok(flow)
     }
 
-    /// Returns from which place on none was ever taken.
+    /// Returns the number of places, from the first, that flows have ever taken; all later places of the table are
+    /// unused.
     fn fresh(&self) -> Result<u32, PortError> {
         let failed = |error| PortError::from_libbpf(READ, &error);
         let value = self.cursors.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);

@@ -1,4 +1,4 @@
-//! Flows between hosts that are not there, for tests of what a flow keeps on its way.
+//! Hand-overs without a second host, for tests of what a flow keeps when it is handed over.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -7,7 +7,8 @@ use uc_core::Flow;
 use super::{HandedFlow, Handover, UNIT_NS};
 
 impl Handover {
-    /// Returns the hand-over of one flow, whatever its ends are, at a time of its host's monotonic clock.
+    /// Returns the hand-over of one flow, with made-up addresses. `monotonic_ns`: time of the export by the exporting
+    /// host's monotonic clock.
     pub fn of(state: Flow, monotonic_ns: u64) -> Handover {
         let end = |last| SocketAddr::new(Ipv4Addr::new(10, 0, 0, last).into(), 1);
         let flow = HandedFlow {
@@ -32,7 +33,7 @@ impl Handover {
         whole.map(|flow| &flow.state)
     }
 
-    /// Moves to a host whose monotonic clock shows `units` times 128 µs more.
+    /// Moves the flows' times to the clock of a host whose monotonic clock shows `units` times 128 µs more.
     pub fn rebase(&mut self, units: i64) {
         for flow in &mut self.flows {
             flow.rebase(units);

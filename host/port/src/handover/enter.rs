@@ -18,11 +18,11 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/enter.bpf.o"));
 /// Bytes of the frame before the slot, as long as an Ethernet header.
 const HEAD: [u8; 14] = [0; 14];
 
-/// The program, on the maps of the ports' programs.
+/// The loaded program, which uses the maps of the ports' programs.
 pub(crate) struct Enter(OwnedFd);
 
 impl Enter {
-    /// Loads the program.
+    /// Loads the program that enters flows into the table.
     pub(crate) fn load(programs: &Programs) -> Result<Enter, PortError> {
         let object = Loaded::load("load the program that enters flows", OBJECT, |map| {
             programs.maps.lend(map)
@@ -30,8 +30,8 @@ impl Enter {
         object.program("uc_enter_flow").map(Enter)
     }
 
-    /// Enters a flow. `flows_max`: its port may have so many settled ones; 0: by the free places. Returns
-    /// [`Reason::TRANSLATED`], or why there is no room.
+    /// Enters a flow. `flows_max`: maximum number of the port's flows, half-open ones apart; 0: as many as the table
+    /// has free entries. Returns [`Reason::TRANSLATED`], or the reason why there is no room.
     pub(crate) fn run(
         &self,
         slot: &uc_slot,

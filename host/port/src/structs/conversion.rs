@@ -1,14 +1,15 @@
-//! A struct from one layout to another: each field by its name, into its place and its size there.
+//! Converts a struct's values from one layout to another: finds each field by its name, and writes it at the offset
+//! and with the size that the field has in the new layout.
 
 use crate::structs::shape::{Field, Kind, Shape};
 
-/// How values of a struct are converted. A field that only the new layout has is 0.
+/// The conversion of a struct's values. A field that only the new layout has becomes 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversion {
     bytes: usize,
-    /// Bytes that both layouts have in one piece.
+    /// Pieces that are copied as they are: fields of the same size and kind in both layouts.
     runs: Vec<Run>,
-    /// Fields of another size, here and there.
+    /// Fields of which the new layout has another size or sign: the old field, then the new one.
     resized: Vec<(Field, Field)>,
     /// Fields that only the old layout has.
     dropped: Vec<String>,
@@ -45,7 +46,7 @@ impl Conversion {
         conversion
     }
 
-    /// Adds bytes to the last run, if they go on there.
+    /// Adds bytes to the last run if they follow it in both layouts; otherwise begins a new run.
     fn add(&mut self, from: usize, to: usize, bytes: usize) {
         match self.runs.last_mut() {
             Some(run) if run.from + run.bytes == from && run.to + run.bytes == to => {
@@ -60,8 +61,8 @@ impl Conversion {
         &self.dropped
     }
 
-    /// Converts a value of the old struct's size. Returns with it the first field whose value has no room,
-    /// which is cut off.
+    /// Converts a value of the old struct. Also returns the name of the first field whose value does not fit into the
+    /// new field and is cut off; `None` if all values fit.
     pub(crate) fn convert(&self, value: &[u8]) -> (Vec<u8>, Option<&str>) {
         let mut converted = vec![0; self.bytes];
         for run in &self.runs {
@@ -80,7 +81,7 @@ impl Conversion {
     }
 }
 
-/// Copies a field into one of another size or sign. Returns whether it has the same value there.
+/// Copies a field into one of another size or sign. Returns whether the new field has the same value.
 fn resize(from: Kind, old: &[u8], to: Kind, new: &mut [u8]) -> bool {
     // a number that grows keeps its sign
     let is_below = from == Kind::Signed && is_negative(old);

@@ -47,8 +47,8 @@ impl Shape {
         text
     }
 
-    /// Reads the description of a struct with this name from lines, which may go on with that of another.
-    /// Returns `None` if it is not one, or of a field that is not in the struct.
+    /// Reads the description of the struct with this name from lines, which may go on with that of another struct.
+    /// Returns `None` if there is none, if it is invalid, or if a field does not lie within the struct.
     pub(crate) fn of_description(name: &str, lines: &[&str]) -> Option<Shape> {
         let begin = lines
             .iter()
@@ -62,13 +62,14 @@ impl Shape {
     }
 }
 
-/// Splits the first line of a description, which has the struct's name and size.
+/// Splits the first line of a description into the struct's name and size; `None` if the line is not a first one.
 fn first_line(line: &str) -> Option<(&str, &str)> {
     let (name, bytes) = line.split_once(' ')?;
     (!bytes.contains(' ')).then_some((name, bytes))
 }
 
-/// Reads a line of a field in a struct of this size.
+/// Reads a line of a field in a struct of this size; `None` if the line is invalid or the field does not lie in the
+/// struct.
 fn field(line: &str, struct_bytes: usize) -> Option<Field> {
     let mut words = line.split(' ');
     let mut word = || words.next();

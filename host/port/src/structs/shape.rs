@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 /// A number, or an array of bytes, in a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Names of the members that lead to it, with dots between, and indices in brackets.
+    /// Names of the members that lead to the field, with dots between, and indices in brackets.
     pub(crate) name: String,
     /// Offset from the struct's beginning, in bytes.
     pub(crate) at: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Field {
     pub(crate) kind: Kind,
 }
 
-/// A struct's size and fields; those of structs in it among them.
+/// A struct's size in bytes, and its fields, including those of structs within it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) bytes: usize,
@@ -47,7 +47,7 @@ impl Shape {
         Some(shape)
     }
 
-    /// Returns the offset of a member of the struct.
+    /// Returns the offset of a member of the struct, in bytes; `None` if the struct has no such member.
     pub(crate) fn offset(&self, name: &str) -> Option<usize> {
         let is_in = |field: &&Field| {
             let rest = field.name.strip_prefix(name);
@@ -56,7 +56,8 @@ impl Shape {
         Some(self.fields.iter().find(is_in)?.at)
     }
 
-    /// Adds the fields of what lies at an offset.
+    /// Adds the fields of the member `name`, of type `what`, at offset `at`. Returns `None` if it has a field that no
+    /// map has.
     fn add(&mut self, btf: &Btf<'_>, what: BtfType<'_>, name: String, at: usize) -> Option<()> {
         let what = what.skip_mods_and_typedefs();
         let (bytes, kind) = match what.kind() {
@@ -140,7 +141,7 @@ impl Shape {
     }
 }
 
-/// Returns the size of what lies in a map, in bytes.
+/// Returns the size of a type in bytes; `None` for a type that no map has.
 fn size(what: BtfType<'_>) -> Option<usize> {
     let what = what.skip_mods_and_typedefs();
     match what.kind() {

@@ -1,4 +1,4 @@
-//! `uc dupack`: at which ports duplicate ACKs are sent, and when; and what the process answers.
+//! `uc dupack`: the ports at which duplicate ACKs are sent, and when; and the status of the process.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -15,19 +15,19 @@ pub type Setup = Ports<PortSetup>;
 /// When the flows of a port get duplicate ACKs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortSetup {
-    /// Name of the interface.
+    /// Name of the port's interface.
     pub name: String,
-    /// Index of the interface.
+    /// Index of the port's interface.
     pub ifindex: u32,
     /// Shortest silence before duplicate ACKs, in microseconds.
     pub least_us: u64,
-    /// Three duplicate ACKs also where fewer than four segments are in flight; where one is, so many
-    /// microseconds later. `None`: as many as the segments could cause.
+    /// If given, a guest gets three duplicate ACKs even if fewer than four of its segments are in flight; with one
+    /// segment in flight, this many microseconds later. `None`: it gets as many as its segments could cause.
     pub short_tails_us: Option<u64>,
 }
 
 impl PortSetup {
-    /// Creates the settings of a port.
+    /// Creates the settings of one port.
     pub fn new(name: &str, ifindex: u32, least: Duration, short_tails: Option<Duration>) -> Self {
         Self {
             name: name.to_owned(),
@@ -38,14 +38,14 @@ impl PortSetup {
     }
 }
 
-/// How much was sent so far.
+/// Counters of duplicate ACKs since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Rounds of duplicate ACKs; a flow may get several.
+    /// Number of rounds of duplicate ACKs; a flow may get several rounds.
     pub rounds: u64,
-    /// Duplicate ACKs that ports took.
+    /// Number of duplicate ACKs that were sent to the ports.
     pub duplicate_acks: u64,
-    /// Rounds of which nothing was sent, because the guest has opened or accepted no connection since the
+    /// Number of rounds in which nothing was sent, because the guest has opened or accepted no connection since the
     /// start and its Ethernet address is unknown.
     pub unknown_guests: u64,
 }
@@ -58,18 +58,19 @@ impl AddAssign for Counts {
     }
 }
 
-/// At which ports duplicate ACKs are sent, and how many were.
+/// The status of `uc dupack`: its ports, and the duplicate ACKs that it has sent.
 pub type Status = crate::Status<Setup, Done>;
 
-/// How many duplicate ACKs the process has sent.
+/// The duplicate ACKs that the process has sent, and the ports that it can't serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// Ports of the setup at which none can be sent, each with the reason and the remedy; the process tries
-    /// again every second.
+    /// Ports of the setup at which no duplicate ACKs can be sent, each with the reason and the remedy; the process
+    /// tries again every second.
     pub refused: BTreeMap<String, String>,
-    /// How much was sent, by the port's name.
+    /// Counters of each port, by the port's name.
     pub counts: BTreeMap<String, Counts>,
-    /// How much the flow got that was asked for, since its first round.
+    /// Counters of the flow that was asked for, since its first round; `None` if no flow was asked for, or it had no
+    /// round.
     pub flow: Option<Counts>,
 }
 
@@ -92,7 +93,7 @@ impl PortTask for PortSetup {
 }
 
 impl Done {
-    /// Returns how much was sent at all ports together.
+    /// Returns the sums of the counters of all ports.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         self.counts.values().for_each(|counts| total += *counts);

@@ -1,4 +1,4 @@
-//! `uc hold`: at which ports packets are held, and which; and what the process answers.
+//! `uc hold`: the ports whose packets are held, and which packets; and the status of the process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,9 +14,9 @@ pub type Setup = Ports<PortSetup>;
 /// Which packets of a port are held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortSetup {
-    /// Name of the interface.
+    /// Name of the port's interface.
     pub name: String,
-    /// Index of the interface.
+    /// Index of the port's interface.
     pub ifindex: u32,
     /// Whether ACKs towards the guest are spread over a round trip.
     pub pace: bool,
@@ -27,7 +27,8 @@ pub struct PortSetup {
 }
 
 impl PortSetup {
-    /// Creates the settings of a port; `rto_min`: the guest's data is kept, with this minimum RTO.
+    /// Creates the settings of a port. `rto_min`: minimum RTO of the host, which keeps the guest's data; `None`: it
+    /// keeps none.
     pub fn new(
         name: &str,
         ifindex: u32,
@@ -54,33 +55,33 @@ impl PortSetup {
     }
 }
 
-/// At which ports packets are held, and what was done.
+/// The status of `uc hold`: its ports, and its counters.
 pub type Status = crate::Status<Setup, Done>;
 
-/// What the process has done.
+/// The counters of the process `uc hold`, and the ports that it can't serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// Ports of the setup whose packets can't be held, each with the reason and the remedy; the process tries
     /// again every second.
     pub refused: BTreeMap<String, String>,
-    /// The counters of each port, by the port's name and their own.
+    /// Counters of each port, by the port's name, then by the counter's name.
     pub counts: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Packets of held flows that passed, because the process was too slow or the packet too large.
+    /// Number of packets of held flows that passed, because the process was too slow or the packet too large.
     pub passed: u64,
-    /// Times that the process got no CPU for so long that packets passed.
+    /// Number of times that the process got no CPU for so long that packets passed.
     pub stalls: u64,
-    /// What is held of the flow that was asked for; `None`: its packets pass.
+    /// What is held of the flow that was asked for; `None` if no flow was asked for, or its packets pass.
     pub flow: Option<HeldFlow>,
 }
 
-/// Functions of `uc hold` that apply to a flow.
+/// The functions of `uc hold` that apply to a flow, and their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldFlow {
     /// Whether the flow's ACKs to the guest are spread over a round trip.
     pub paced: bool,
     /// Whether the guest's data is kept until it is acknowledged.
     pub kept: bool,
-    /// Retransmissions of the host.
+    /// Number of the flow's segments that the host retransmitted.
     pub retransmits: u64,
 }
 

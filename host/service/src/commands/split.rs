@@ -1,4 +1,4 @@
-//! `uc split`: which connections are split; and what the process answers.
+//! `uc split`: the connections that are split, and the status of the process.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,16 +10,16 @@ use crate::Task;
 /// A range of TCP ports, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PortRange {
-    /// The first port, at least 1.
+    /// First TCP port of the range, at least 1.
     pub first: u16,
-    /// The last port.
+    /// Last TCP port of the range.
     pub last: u16,
 }
 
 impl FromStr for PortRange {
     type Err = String;
 
-    /// Parses `443` or `8000-8999`.
+    /// Parses a TCP port or a range, such as `443` or `8000-8999`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let port = |text: &str| match text.parse() {
@@ -45,15 +45,15 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// What is split, and how; it may change while the process runs, for new connections.
+/// The connections that are split, and how. It may change while the process runs, for new connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     /// Interfaces from which guests' packets come: routed taps and veths, or bridges with an address;
     /// empty: new connections pass unsplit.
     pub interfaces: Vec<String>,
-    /// TCP ports to which the connections are opened that are split; empty: all.
+    /// TCP ports: only connections that are opened to one of them are split. Empty: all connections.
     pub tcp_ports: Vec<PortRange>,
-    /// Whether connections are split, too, that others open to the guests' TCP ports.
+    /// Whether connections that others open to the guests' TCP ports are split, too.
     pub inbound: bool,
     /// Congestion control towards the far end; `None`: the host's default.
     pub congestion_control: Option<String>,
@@ -62,7 +62,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Keeps these of its interfaces; without one left, it is the setup that splits nothing.
+    /// Removes the interfaces for which `is_kept` returns false. If no interface is left, the setup becomes the
+    /// default one, which splits nothing.
     pub fn keep(&mut self, is_kept: impl Fn(&String) -> bool) {
         self.interfaces.retain(is_kept);
         if self.interfaces.is_empty() {
@@ -78,7 +79,7 @@ pub struct Limits {
     pub connections_max: usize,
     /// Maximum number of connections of one guest address, or of one IPv6 prefix of 64 bits.
     pub guest_max: usize,
-    /// Number of threads that move bytes, at least 1; no part of a status.
+    /// Number of threads that move bytes, at least 1; not part of a status in JSON.
     #[serde(skip)]
     pub threads: usize,
 }
@@ -86,37 +87,37 @@ pub struct Limits {
 /// The numbers of connections and bytes since the process began.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Connections that are split now.
+    /// Number of connections that are split now.
     pub open: u64,
-    /// Connections that were split since the start.
+    /// Number of connections that were split since the start.
     pub split: u64,
-    /// Split connections whose far end speaks Multipath TCP.
+    /// Number of split connections that use Multipath TCP with the far end.
     pub multipath: u64,
-    /// Connections that both ends closed.
+    /// Number of split connections that both ends closed.
     pub orderly: u64,
-    /// Connections that an end reset, or that was lost.
+    /// Number of split connections that an end reset, or that were lost.
     pub reset: u64,
-    /// Connections that the second end refused or did not answer; the first got a reset.
+    /// Number of connections that the second end refused or did not answer; the first end got a reset.
     pub refused: u64,
-    /// Connections that were reset at once, as there were the maximum number of all or of
-    /// the guest's already.
+    /// Number of connections that were reset at once, because the maximum number of all connections, or of the
+    /// guest's, was reached.
     pub too_many: u64,
-    /// Bytes that the far ends' sockets took.
+    /// Number of bytes that the far ends' sockets took.
     pub bytes_to_far_ends: u64,
-    /// Bytes that the guests' sockets took.
+    /// Number of bytes that were written to the guests' sockets.
     pub bytes_to_guests: u64,
 }
 
 /// The setup of `uc split` and the counters of its connections.
 pub type Status = crate::Status<Setup, Done>;
 
-/// What the process may take, and how much it has split.
+/// The limits of the process, and its counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// What the process may take; in JSON its fields stand beside the others.
+    /// Limits of the process; in JSON its fields stand beside `totals`.
     #[serde(flatten)]
     pub limits: Limits,
-    /// Numbers of connections and bytes.
+    /// Counters of connections and bytes since the process started.
     pub totals: Totals,
 }
 

@@ -112,12 +112,12 @@ fn is(number: u8, value: i32) -> io::Result<SeccompCondition> {
     )
 }
 
-/// Returns the condition that an argument lacks these bits.
+/// Returns the condition that an argument of a call, counted from 0, has none of these bits.
 fn lacks(number: u8, bits: i32) -> io::Result<SeccompCondition> {
     condition(number, SeccompCmpOp::MaskedEq(bits as u64), 0)
 }
 
-/// Returns the condition that an argument is no address.
+/// Returns the condition that an argument is a null pointer.
 fn is_null(number: u8) -> io::Result<SeccompCondition> {
     condition(number, SeccompCmpOp::Eq, 0)
 }

@@ -61,7 +61,8 @@ impl Confined {
         Ok(confined)
     }
 
-    /// Returns why a process that closed its end of the socket has ended. One that goes on is killed.
+    /// Returns the exit status of a process that has closed its end of the socket. A process that still runs is
+    /// killed.
     pub fn status(mut self) -> io::Result<ExitStatus> {
         // The status of one that is ending stays what it is.
         self.child.kill()?;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use nix::errno::Errno;
 use nix::sys::socket::{self, ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
-/// Sends a message, with a descriptor or without, which a confined process can't send. It arrives whole.
+/// Sends a message, which arrives whole. `with`: a descriptor that goes with it; a confined process can't send one.
 ///
 /// # Errors
 /// The kernel's, when the other process has gone.
@@ -30,8 +30,8 @@ pub fn send(to: impl AsFd, bytes: &[u8], with: Option<&OwnedFd>) -> io::Result<(
     }
 }
 
-/// Waits for a message, which must fit into `bytes`. Returns its length and its descriptor; `None`: the
-/// other process has closed its end.
+/// Waits for a message, which must fit into `bytes`. Returns its length, and the descriptor that came with it, if any.
+/// `None`: the other process has closed its end.
 ///
 /// # Errors
 /// The kernel's; [`io::ErrorKind::InvalidData`] for a message that is too long.

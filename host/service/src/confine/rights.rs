@@ -9,20 +9,20 @@ use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
 use crate::confine::calls::filter;
 
-/// User and group `nobody`.
+/// Id of the user and of the group `nobody`.
 const NOBODY: u32 = 65_534;
 /// Version 3 of `struct __user_cap_header_struct`, which has two words for each set.
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 const KILL: u32 = 5;
 const SETGID: u32 = 6;
 const SETUID: u32 = 7;
-/// First descriptor after the standard ones.
+/// The first file descriptor after standard input, output and error.
 const FIRST_OTHER: libc::c_uint = 3;
-/// Maximum number of descriptors.
+/// Maximum number of file descriptors that a confined process may have.
 const DESCRIPTORS_MAX: rlim_t = 2048;
 /// Maximum size of the heap and other private memory.
 const MEMORY_MAX_BYTES: rlim_t = 256 << 20;
-/// CPU time, in seconds, within which the process must get on.
+/// CPU time in seconds after which the process is killed unless it calls [`gets_on`].
 const STUCK_S: libc::time_t = 2;
 
 #[repr(C)]
@@ -83,8 +83,8 @@ pub fn enter() -> io::Result<()> {
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
 }
 
-/// Grants the process two more seconds of CPU time, after which the kernel kills it: a parser that
-/// loops for ever is replaced. A process that waits needs no grant.
+/// Grants the process two seconds of CPU time from now, after which the kernel kills it: a parser that loops for ever
+/// is replaced. A process that waits uses no CPU time.
 pub fn gets_on() -> io::Result<()> {
     let none = libc::timeval {
         tv_sec: 0,
@@ -101,8 +101,8 @@ pub fn gets_on() -> io::Result<()> {
     checked(unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const once, std::ptr::null_mut()) })
 }
 
-/// Closes what a careless starter of the first process has left open. To be called before this program opens a
-/// descriptor.
+/// Closes all descriptors but standard input, output and error: the process that started this one may have left some
+/// open. To be called before this program opens a descriptor.
 pub fn close_others() -> io::Result<()> {
     let flags: libc::c_uint = 0;
     // SAFETY: numbers only; nothing of this program has opened a descriptor that it will use.
@@ -110,7 +110,7 @@ pub fn close_others() -> io::Result<()> {
     checked(done as libc::c_int)
 }
 
-/// Sets both limits of a resource, the second of which is lowered only.
+/// Sets the soft and the hard limit of a resource to `most`, or to the present hard limit if that is lower.
 fn limit(resource: Resource, most: rlim_t) -> io::Result<()> {
     let (_, hard) = getrlimit(resource)?;
     let most = most.min(hard);

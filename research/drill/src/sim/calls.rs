@@ -10,7 +10,7 @@ use crate::sim::sockets::{Role, Socket};
 use crate::target::{Answer, SocketOption, SystemCall};
 
 impl Host {
-    /// Makes a call; `None`: it blocks. `again` is set if it has blocked before.
+    /// Makes a call; returns `None` if it blocks. `again`: the call has blocked before and is tried again.
     pub(crate) fn attempt(&mut self, call: SystemCall, again: bool) -> Option<Answer> {
         Some(match call {
             SystemCall::Socket(is_nonblocking) => Answer::returns(self.sockets.open(Socket {
@@ -55,7 +55,8 @@ impl Host {
         }
     }
 
-    /// Returns what a call answers that must wait: an error if the socket is nonblocking.
+    /// Returns the answer of a call that would have to wait: the error `errno` if the socket is nonblocking; `None`, so
+    /// that the call blocks, otherwise.
     fn wait(&self, fd: i64, errno: &str) -> Option<Answer> {
         let socket = self.sockets.get(fd);
         let is_nonblocking = socket.is_none_or(|socket| socket.is_nonblocking);
@@ -115,7 +116,7 @@ impl Host {
         }
     }
 
-    /// Returns and clears the pending error of a connection.
+    /// Returns and clears the pending error of a connection; 0: none.
     fn take_error(&mut self, id: usize) -> i64 {
         let end = self.ends.get_mut(&id);
         end.map_or(0, |end| std::mem::take(&mut end.error))

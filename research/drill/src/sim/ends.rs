@@ -14,19 +14,20 @@ pub(crate) struct End {
     pub(crate) connection: Connection,
     /// Number of the connection's peer, from 0.
     pub(crate) peer: u32,
-    /// The listening socket of the connection, until it is accepted.
+    /// File descriptor of the socket that listened for the connection; `None` for a connection that the host opened,
+    /// and after `accept`.
     pub(crate) listener: Option<i64>,
     /// Whether a socket refers to the connection.
     pub(crate) has_socket: bool,
     /// The pending error of the socket; 0: none.
     pub(crate) error: i64,
-    /// Time to live of the connection's packets.
+    /// Time to live, or hop limit, of the connection's packets.
     pub(crate) hops: u8,
-    /// Traffic class of the connection's packets.
+    /// Type of service, or traffic class, of the connection's packets.
     pub(crate) class: u8,
-    /// Time at which TIME-WAIT ends.
+    /// Time at which the state TIME-WAIT ends; `None` in other states.
     ends_at: Option<Nanos>,
-    /// Time at which an unfinished connection setup fails.
+    /// Time at which an unfinished connection setup fails; `None`: setup is complete or has no limit.
     pub(crate) setup_until: Option<Nanos>,
 }
 
@@ -55,7 +56,7 @@ impl End {
         self.peer == peer && self.connection.stage() != Stage::Closed
     }
 
-    /// Returns when its next timer fires.
+    /// Returns when the connection's next timer fires; `None`: none runs.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         let timers = [self.connection.deadline(), self.ends_at, self.setup_until];
         timers.into_iter().flatten().min()
@@ -82,7 +83,7 @@ impl End {
         self.settle(now);
     }
 
-    /// Processes a segment that arrived.
+    /// Processes a segment that arrived at this end.
     pub(crate) fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl FnMut(Segment)) {
         let before = self.connection.stage();
         // A reset does not shorten TIME-WAIT (RFC 1337 §3).

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-/// The lowest file descriptor of a socket: a program has three others open.
+/// The lowest file descriptor of a socket: a program has the three below it open.
 const LOWEST: i64 = 3;
 
 /// What a socket is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Neither connected nor listening.
+    /// The socket is neither connected nor listening.
     Fresh,
-    /// Waits for connections.
+    /// The socket waits for connections.
     Listens,
     /// One end of a connection, by its number.
     Connected(usize),
 }
 
-/// A socket and its options.
+/// A socket of the script, with its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Socket {
     pub(crate) role: Role,
     pub(crate) is_bound: bool,
     pub(crate) is_nonblocking: bool,
-    /// Whether a `shutdown` ended the receiving side: reads return 0 when no data is left.
+    /// Whether a `shutdown` ended the receiving side: a read without data left returns 0.
     pub(crate) is_read_to_end: bool,
     pub(crate) has_no_delay: bool,
     pub(crate) receive_buffer_bytes: Option<u32>,
@@ -49,7 +49,7 @@ impl Socket {
     }
 }
 
-/// The open sockets.
+/// The sockets of the script that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     open: BTreeMap<i64, Socket>,
@@ -78,13 +78,13 @@ impl Sockets {
         self.open.remove(&fd)
     }
 
-    /// Returns a socket that is bound, and neither listens nor is connected.
+    /// Returns a socket that is bound, and neither listens nor is connected; `None` without any.
     pub(crate) fn bound(&self) -> Option<&Socket> {
         let mut sockets = self.open.values();
         sockets.find(|socket| socket.is_bound && socket.role == Role::Fresh)
     }
 
-    /// Returns the socket that listens.
+    /// Returns the socket that listens, with its file descriptor; `None` without any.
     pub(crate) fn listener(&self) -> Option<(i64, &Socket)> {
         let mut sockets = self.open.iter();
         let found = sockets.find(|(_, socket)| socket.role == Role::Listens);

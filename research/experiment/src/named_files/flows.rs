@@ -93,7 +93,7 @@ fn connection((number, line): Line) -> Result<String, (usize, String)> {
     })
 }
 
-/// Returns a flow as a value of TOML; `None` if one of its numbers is none.
+/// Returns a flow as a value of TOML; `None` if source, target or size is not a number.
 fn entry(source: &str, target: &str, size: &str, start_ns: u64) -> Option<String> {
     let (source, target): (u32, u32) = (source.parse().ok()?, target.parse().ok()?);
     let size = Bytes(size.parse().ok()?);

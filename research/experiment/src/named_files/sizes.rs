@@ -83,7 +83,7 @@ pub(super) fn points(text: &str, unit: Bytes) -> Result<String, (usize, String)>
     Ok(format!("[{}]", points.join(", ")))
 }
 
-/// Parses a number; none is infinite.
+/// Parses a number; `None` if it is infinite or the text is no number.
 fn finite(field: &str) -> Option<f64> {
     field.parse().ok().filter(|number: &f64| number.is_finite())
 }

@@ -15,7 +15,8 @@ use crate::units::Nanos;
 /// emulated links.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-/// A group's flow or guest by its number, or a guest by its name.
+/// A sender whose goodput counts once in Jain's index: the group's name and the number of the flow or guest in it, or a
+/// guest's name and `None`.
 type Sharer<'a> = (&'a str, Option<u32>);
 
 impl Repetition<'_> {
@@ -88,8 +89,8 @@ impl Repetition<'_> {
         }
     }
 
-    /// Returns Σ goodput · (MSS + headers) / MSS divided by the rate: the wire's share of useful
-    /// payload.
+    /// Returns Σ goodput · (MSS + headers) / MSS divided by the bottleneck's rate: the part of that rate that segments
+    /// with useful payload take.
     pub(super) fn utilisation(
         &self,
         case: &str,

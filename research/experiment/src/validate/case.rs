@@ -25,8 +25,8 @@ use crate::wording::suggest;
 const GUESTS_MAX: u32 = 10_000;
 /// Maximum number of flows of a case; memory and tables are sized for it.
 const FLOWS_MAX: u32 = 100_000;
-/// Maximum number of messages at fixed times: each is kept, and they pile up while the network
-/// carries fewer.
+/// Maximum number of messages at given times in a case: each is stored, and they pile up while the network carries
+/// fewer.
 const MESSAGES_MAX: u128 = 10_000_000;
 
 pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
@@ -143,7 +143,7 @@ fn check_stack_name(key: &str, name: &str, experiment: &Experiment) -> Check {
     })
 }
 
-/// Checks that a flow begins before it ends, and before the run does.
+/// Checks that a flow begins before it ends, and before the run ends.
 fn check_times(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     let last_start = guests.start.0.saturating_add(guests.start_spread.0);
     ensure(

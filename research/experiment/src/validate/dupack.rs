@@ -1,4 +1,4 @@
-//! Checks of `dupack`: of what it needs of the port, and of the guests.
+//! Checks of `dupack`: the settings of the port and of the guests that it needs.
 
 use uc_law::keys;
 

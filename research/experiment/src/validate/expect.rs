@@ -68,7 +68,7 @@ fn check_bounds(key: &str, expect: &Expectation) -> Check {
     }
 }
 
-/// Checks the backend and the points at which it is judged.
+/// Checks the backend and the points at which an expectation is judged.
 fn check_where(key: &str, expect: &Expectation, experiment: &Experiment) -> Check {
     if let (Some(on), Some(arms)) = (expect.on, &experiment.arms) {
         ensure(arms.contains(&on), &format!("{key}.on"), || {
@@ -109,7 +109,7 @@ fn find_axis<'a>(key: &str, axis: &str, experiment: &'a Experiment) -> Result<&'
     })
 }
 
-/// Checks a trend: one direction, and at least two points.
+/// Checks a trend: it has one direction, no bounds, and at least two points on its axis.
 fn check_trend(key: &str, expect: &Expectation, along: &str, experiment: &Experiment) -> Check {
     let key_along = format!("{key}.along");
     let sweep = find_axis(&key_along, along, experiment)?;

@@ -55,7 +55,7 @@ pub(super) fn check_measure(key: &str, measure: &Measure, experiment: &Experimen
     check_named_once(key, measure, case)
 }
 
-/// Checks that the group has what is measured.
+/// Checks that a measure of transfers is not of a group of bulk flows, which never complete.
 fn check_group(key: &str, measure: &Measure, guests: &Guests) -> Check {
     let transfers = matches!(measure, Measure::Fct { .. } | Measure::Unfinished { .. });
     let bulk = guests.application == Application::Bulk;
@@ -65,7 +65,7 @@ fn check_group(key: &str, measure: &Measure, guests: &Guests) -> Check {
     })
 }
 
-/// Checks that a shadow is measured where a law is, and an α where a DCTCP is.
+/// Checks that the group has a law if its shadow is measured, and a DCTCP if an α is measured.
 fn check_estimate(key: &str, measure: &Measure, guests: &Guests, experiment: &Experiment) -> Check {
     let group = &guests.name;
     let which: &[Alpha] = match measure {
@@ -99,7 +99,7 @@ fn check_estimate(key: &str, measure: &Measure, guests: &Guests, experiment: &Ex
     Ok(())
 }
 
-/// Checks that a comparison has two different sides, and a sum no group twice.
+/// Checks that `alpha_error` does not compare the shadow with itself, and that `jain` names no group twice.
 fn check_named_once(key: &str, measure: &Measure, case: &Case) -> Check {
     match measure {
         Measure::AlphaError {
@@ -123,7 +123,7 @@ fn check_named_once(key: &str, measure: &Measure, case: &Case) -> Check {
     }
 }
 
-/// Checks that a part of the run has samples at its ends.
+/// Checks that a measure's part of the run lies within the run and has at least two samples.
 fn check_during(key: &str, measure: &Measure, experiment: &Experiment) -> Check {
     let Some([from, to]) = measure.during() else {
         return Ok(());
@@ -153,7 +153,7 @@ fn check_sizes(key: &str, measure: &Measure) -> Check {
     })
 }
 
-/// Checks that the limits of gaps are limits of bins.
+/// Checks that the limits of ACK gaps are multiples of a bin's width.
 fn check_gaps(key: &str, measure: &Measure) -> Check {
     let Measure::AckGaps { from, to, .. } = measure else {
         return Ok(());

@@ -10,7 +10,7 @@ use crate::place::Changed;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
 
-/// Keys that are the same at every point.
+/// Keys that no axis may set, as they are the same at every point.
 const FIXED: [&str; 9] = [
     "name",
     "title",

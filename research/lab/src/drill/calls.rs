@@ -52,7 +52,8 @@ impl Sockets {
         fd
     }
 
-    /// Returns whether a call may wait: its socket blocks, and what it waits for is not there.
+    /// Returns whether a call may wait: its socket blocks, and has no data or connection for it yet. On a blocking
+    /// socket `connect` and `send` may always wait.
     pub(super) fn may_block(&self, call: SystemCall) -> bool {
         let (fd, event) = match call {
             SystemCall::Accept(fd) | SystemCall::Receive { fd, .. } => (fd, PollFlags::POLLIN),
@@ -75,7 +76,7 @@ impl Sockets {
         poll(&mut fds, PollTimeout::ZERO) == Ok(0)
     }
 
-    /// Makes a call.
+    /// Makes `call`, with the addresses `ends`. A call that fails is answered with its error number.
     pub(super) fn make(&self, call: SystemCall, ends: Ends) -> Answer {
         match self.attempt(call, ends) {
             Ok(answer) => answer,
@@ -208,7 +209,7 @@ impl Sockets {
         })
     }
 
-    /// Returns what `TCP_INFO` reports of a socket.
+    /// Returns the fields of `TCP_INFO` of a socket, by name; `None` if `fd` is no open TCP socket.
     pub(super) fn info(&self, fd: i64) -> Option<TcpInfo> {
         let socket = self.get(fd).ok()?;
         let info = tcp_info::TcpInfo::read(socket.as_fd()).ok()?;

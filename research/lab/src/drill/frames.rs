@@ -11,19 +11,19 @@ use uc_drill::target::Datagram;
 use uc_net::Ecn;
 use uc_tcp::{Options, Segment, flags};
 
-/// The guest's address on Ethernet, and the script's.
+/// Link-layer addresses: the guest's, then the script's.
 pub(super) const GUEST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// The port that a guest binds, and the port that its peer connects to.
+/// TCP port that the guest binds or connects to.
 pub(super) const GUEST_PORT: u16 = 8080;
-/// The first port from which the peer connects.
+/// First TCP port from which the peer connects.
 pub(super) const PEER_PORT: u16 = 45_000;
 /// Length of the virtio header before each frame of the tap.
 pub(super) const VIRTIO_HEADER_BYTES: usize = 10;
 const ETHERNET_HEADER_BYTES: usize = 14;
-/// Where the checksum is in the header of TCP.
+/// Offset of the checksum in the TCP header, in bytes.
 const CHECKSUM_AT: usize = 16;
-/// Space for options in the header of TCP, and their kinds.
+/// Maximum length of the options in a TCP header, in bytes. The next constants are kinds of options.
 const OPTION_BYTES_MAX: usize = 40;
 const PADDING_MAX: u8 = 1;
 const MSS: u8 = 2;
@@ -32,7 +32,7 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
-/// What is before the IP header of a frame, after the virtio header.
+/// The link-layer header of a frame, between the virtio header and the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     /// Ethernet's header.
@@ -50,7 +50,7 @@ impl Link {
     }
 }
 
-/// Begins a frame with a virtio header that says nothing.
+/// Begins a frame with a virtio header of zeros, which asks for no offload.
 pub(super) fn begin() -> Vec<u8> {
     vec![0; VIRTIO_HEADER_BYTES]
 }
@@ -159,8 +159,8 @@ pub(super) fn encode(
     bytes
 }
 
-/// Makes a frame one that hardware would have segmented. Where devices follow, the checksum is that of
-/// the pseudo header.
+/// Marks a frame as a super-segment, in its virtio header: the kernel takes it for segments of `segment_bytes` that
+/// hardware merged. On Ethernet, where further devices follow, the TCP checksum becomes that of the pseudo header.
 fn offload(bytes: &mut [u8], link: Link, ends: Ends, transport_bytes: usize, segment_bytes: u16) {
     let is_v6 = ends.is_v6();
     // struct virtio_net_hdr of linux/virtio_net.h
@@ -223,7 +223,7 @@ fn option_bytes(datagram: &Datagram) -> Vec<u8> {
     all.concat()
 }
 
-/// Reads a frame of the guest: a segment, and the guest's and the peer's port.
+/// Reads a frame of the guest: a segment, and the guest's and the peer's TCP port. `None` if it holds no TCP segment.
 pub(super) fn decode(frame: &[u8], link: Link) -> Option<(Datagram, (u16, u16))> {
     let packet = match link {
         Link::Ethernet => SlicedPacket::from_ethernet(frame),

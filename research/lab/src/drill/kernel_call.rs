@@ -1,4 +1,4 @@
-//! Calls that only kernels make, with memory in the kernel's layout.
+//! System calls that only a real kernel can make, with arguments in the kernel's memory layout.
 
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -12,7 +12,8 @@ use super::calls::Sockets;
 /// Number of arguments of a system call.
 const ARGUMENTS: usize = 6;
 
-/// Returns a system call's number, and the position of its flags if it may raise SIGPIPE.
+/// Returns the number of the system call `name`, and the position of its flags argument if it may raise SIGPIPE; `None`
+/// for an unknown call.
 fn number_of(name: &str) -> Option<(libc::c_long, Option<usize>)> {
     Some(match name {
         "setsockopt" => (libc::SYS_setsockopt, None),
@@ -36,8 +37,8 @@ fn number_of(name: &str) -> Option<(libc::c_long, Option<usize>)> {
     })
 }
 
-/// Returns an argument as the kernel takes it: the address of its memory, into which the addresses that
-/// it points to are written.
+/// Returns an argument as the kernel takes it: a number, or the address of its memory. Writes into that memory the
+/// addresses that it points to.
 fn place(argument: &mut Argument, peer: &SockaddrStorage) -> usize {
     let memory = match argument {
         Argument::Number(number) => return *number as usize,

@@ -16,7 +16,7 @@ use uc_port::{Programs, Source};
 use super::Port;
 use crate::error::PortError;
 
-/// A thread ends by itself only if it panics.
+/// Error text for a thread that no longer answers, as it has panicked.
 const ENDED: &str = "its thread has panicked";
 
 /// Counters by name.
@@ -26,7 +26,7 @@ type Counts = Vec<(String, u64)>;
 enum Ask<W: Work> {
     /// Work at this port, too.
     Serve(W::Port, Sender<Result<(), PortError>>),
-    /// What was done so far?
+    /// Report the counters.
     Count(Sender<Result<Counts, PortError>>),
 }
 
@@ -81,7 +81,7 @@ impl<W: Work> Drop for Worker<W> {
     }
 }
 
-/// The threads beside a run's ports, each from the first port that needs it on.
+/// The threads beside a run's ports, each started when the first port needs it.
 #[derive(Default)]
 pub(super) struct Beside {
     holds: Option<Worker<Holder>>,
@@ -89,7 +89,8 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Begins what the port's case asks for; call it in the ports' namespace, once the port has its programs.
+    /// Begins to hold packets or to send duplicate ACKs at `port`, as its settings say; call it in the ports'
+    /// namespace, once the port has its programs.
     pub fn serve(&mut self, port: &Port<'_>, programs: &Arc<Programs>) -> Result<(), PortError> {
         let source = Source::Own(Arc::clone(programs));
         if let Some(hold) = &port.hold {
@@ -108,7 +109,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Returns what was done, as `hold_…` and `dupack_…`.
+    /// Returns the counters of the threads, named `hold_…` and `dupack_…`.
     ///
     /// # Errors
     /// Why a thread could not go on.
@@ -175,7 +176,7 @@ fn dupack_counts(worker: &PortWorker<DupackSender>) -> Result<Counts, PortError>
     ])
 }
 
-/// Works at ports until nobody asks any more.
+/// Works at ports and answers requests, until the sender of requests is dropped.
 fn work<W: Work>(
     source: Source,
     counts: fn(&PortWorker<W>) -> Result<Counts, PortError>,

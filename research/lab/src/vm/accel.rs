@@ -29,7 +29,7 @@ impl Accel {
         }
     }
 
-    /// Returns its name in messages.
+    /// Returns the executor's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Accel::Kvm => "KVM",
@@ -100,7 +100,7 @@ pub fn tsc_khz() -> u64 {
     (ticks * 1_000_000 / (ended - started).as_nanos().max(1)) as u64
 }
 
-/// Reads both clocks at one time: the least interrupted of several readings.
+/// Reads the monotonic clock and the time stamp counter at one time: the least interrupted of several readings.
 fn moment() -> (Instant, u64) {
     let readings = (0..16).map(|_| {
         let (before, at, after) = (tsc(), Instant::now(), tsc());

@@ -35,11 +35,11 @@ pub(crate) struct Coupling {
     folder: TempDir,
     stop: Arc<AtomicBool>,
     server: Option<JoinHandle<Result<(), ServeError>>>,
-    /// Guests that have been answered and not lost since.
+    /// Labels of the guests that the controller has coupled and not lost since.
     coupled: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// Returns the kernel's name of the congestion control that the experiment names.
+/// Returns the kernel's name of the congestion control that the experiment names for a guest.
 pub(crate) fn kernel_name(guest: &Guest) -> &str {
     match &guest.stack.congestion_control[..] {
         "reno" | "ctrltcp" if guest.couples() => "uc_ctrltcp",
@@ -48,7 +48,8 @@ pub(crate) fn kernel_name(guest: &Guest) -> &str {
     }
 }
 
-/// Returns the kernel's name of the law that the coupled control builds on, which may be a module.
+/// Returns the kernel's name of the congestion control that the guest's coupled control builds on, which may be a
+/// module; for a guest without coupling, of its own.
 pub(crate) fn law_name(guest: &Guest) -> &str {
     match &guest.stack.congestion_control[..] {
         "ctrltcp" if guest.couples() => "reno",

@@ -1,11 +1,12 @@
 //! Faults that a guest's kernel reports on its console: it dies, it warns, or one of its checks
 //! (KASAN, lockdep) finds an error.
 
-/// Lines of a report in an error, from the one that names the fault.
+/// Maximum number of lines of a report in an error, counted from the line that names the fault.
 const REPORT_LINES: usize = 100;
-/// Lines before that one in which its frame may begin.
+/// Number of lines before the line that names the fault in which the report's frame may begin.
 const FRAME_LINES: usize = 2;
-/// Lines before a report that has no frame: where the first program ends, the kernel dies, and they say why.
+/// Number of lines that are added before a report without a frame: if the first program ends, the kernel dies, and
+/// these lines say why.
 const LINES_BEFORE: usize = 5;
 /// Beginnings of the messages that name a fault. Lockdep puts some in brackets.
 const BEGINNINGS: [&str; 10] = [
@@ -20,13 +21,13 @@ const BEGINNINGS: [&str; 10] = [
     "watchdog: BUG: ",
     "INFO: trying to register non-static key", // lockdep gives up
 ];
-/// A death of any kind: the kernel counts them at the end of the line that names it.
+/// Text in the line that names a death of the kernel, of any kind: the kernel counts its deaths there.
 const DEATH: &str = " [#1] ";
 /// Lines that frame a report.
 const FRAMES: [&str; 2] = ["------------[ cut here ]", "======"];
 
-/// Returns the first report of a fault in a console's text, as far as it is there: the line that
-/// names the fault and those after it.
+/// Returns the first report of a fault in a console's text, as far as it is there: its frame or the few lines before
+/// it, the line that names the fault, and lines after it. `None` without a fault.
 pub fn first_report(console: &str) -> Option<String> {
     let lines: Vec<&str> = console.lines().map(str::trim_end).collect();
     let named = lines.iter().position(|line| names_fault(line))?;
@@ -52,8 +53,8 @@ fn is_frame(line: &str) -> bool {
     message(line).is_some_and(|text| FRAMES.iter().any(|words| text.starts_with(words)))
 }
 
-/// Returns the kernel's message in a line, without its time: `[   12.345678] text`. Other lines are
-/// those of programs, whose last one may end without a line feed.
+/// Returns the kernel's message in a line, without its time: `[   12.345678] text`. `None` for a program's line. A
+/// program's last line may end without a line feed, so a message may begin within a line.
 fn message(line: &str) -> Option<&str> {
     let (_, after) = line.split_once('[')?;
     let (time, text) = after.split_once("] ")?;

@@ -1,6 +1,5 @@
-//! A guest's boot image: an archive in memory with its first process, the two programs that set up its
-//! interface, other programs of the host, their libraries, and its kernel's modules. There is no disk: a guest's files end with
-//! it.
+//! A guest's boot image: an archive in memory with its first process, the two programs that set up its interface, other
+//! programs of the host, their libraries, and its kernel's modules. There is no disk: a guest's files end with it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -134,7 +133,8 @@ fn stripped(path: &Path) -> Result<Vec<u8>, VmError> {
     fs::read(source).map_err(unreadable(source))
 }
 
-/// Returns every library that the loader would map, itself included, by absolute paths.
+/// Returns every library that the loader would map, and the loader itself, by absolute paths; empty for a static
+/// program.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, VmError> {
     let output = Command::new("ldd")
         .arg(program)

@@ -40,14 +40,14 @@ pub enum Request {
     Write {
         /// Path of the file.
         path: String,
-        /// Content of the file.
+        /// Text to write to the file, replacing its content.
         text: String,
     },
     /// Write a binary file.
     Store {
         /// Path of the file.
         path: String,
-        /// Content of the file.
+        /// Bytes to write to the file, replacing its content.
         bytes: Vec<u8>,
     },
     /// Read a text file.
@@ -67,13 +67,13 @@ pub enum Request {
         /// Name of the module.
         module: String,
     },
-    /// Open bulk flows.
+    /// Open flows of bulk data or of blocks on request.
     Send(Vec<Order>),
-    /// Return the events of the connections since the last request.
+    /// Return the events of the connections since the last request `Events` or `Sample`.
     Events,
     /// Return the state of every flow, in the orders' order.
     Sample,
-    /// Return the counters of the guest's TCP since it booted.
+    /// Return the counters of the guest's TCP since it booted, and those of its PVTCP module.
     Counters,
 }
 

@@ -23,7 +23,7 @@ use crate::vm::template::{Links, Template};
 use crate::wiring::{Ends, guest_lines};
 use crate::{Lab, LabError, Load, Plan, Platform, Reception, stack};
 
-/// Booted VMs to copy, one for each kernel, made on first use.
+/// Booted VMs to copy: one for each kernel, with and without offload, made on first use.
 #[derive(Debug)]
 pub struct Templates {
     programs: Programs,
@@ -42,7 +42,7 @@ impl Templates {
         }
     }
 
-    /// Sets the number of CPUs of each VM; stalls take away the first.
+    /// Sets the number of CPUs of each VM; stalls take away only the first CPU.
     #[must_use]
     pub fn with_processors(mut self, processors: u8) -> Self {
         self.processors = processors;
@@ -100,8 +100,8 @@ impl<'t> Machines<'t> {
         }
     }
 
-    /// Reserves CPUs for this case: where the host has enough of them, whatever the calling thread
-    /// starts stays off the guests' CPUs for as long as this lives.
+    /// Reserves CPUs for this case: where the host has enough of them, whatever the calling thread starts stays off the
+    /// guests' CPUs for as long as this value lives.
     #[must_use]
     pub fn apart_for(mut self, case: &Case) -> Self {
         self.apart = Apart::begin(at_once(case) * usize::from(self.templates.processors));

@@ -20,7 +20,7 @@ use crate::vm::error::VmError;
 use crate::vm::machine::Machine;
 
 impl Machine {
-    /// Returns the thread that executes its first CPU's instructions.
+    /// Returns the number of the thread that executes the instructions of the VM's first CPU.
     ///
     /// # Errors
     /// [`VmError::Stall`] when QEMU has none.
@@ -28,8 +28,8 @@ impl Machine {
         Ok(self.processors()?[0])
     }
 
-    /// Returns the threads that execute its CPUs' instructions, the first CPU's first; at least
-    /// one.
+    /// Returns the numbers of the threads that execute the instructions of the VM's CPUs, the first CPU's first; at
+    /// least one.
     fn processors(&self) -> Result<Vec<i32>, VmError> {
         let failed = |source| self.not_found(source);
         let mut found = BTreeMap::new();
@@ -56,8 +56,8 @@ impl Machine {
         Ok(found.into_values().collect())
     }
 
-    /// Returns how long its CPU has been ready to run while this host ran something else: an
-    /// unplanned stall. The second number of schedstat, nanoseconds.
+    /// Returns how long the VM's first CPU has been ready to run while this host ran something else, an unplanned
+    /// stall: the second number of schedstat, in nanoseconds. 0 if it can't be read.
     ///
     /// # Errors
     /// [`VmError::Stall`] when QEMU has no CPU.
@@ -72,7 +72,7 @@ impl Machine {
         Ok(Duration::from_nanos(waited_ns.unwrap_or(0)))
     }
 
-    /// Lets its CPUs run on the guests' CPUs of the host.
+    /// Lets the VM's CPUs run on the host's CPUs that `apart` reserves for guests.
     pub(crate) fn place(&self, apart: &Apart) -> Result<(), VmError> {
         let placed = apart.place(&self.processors()?);
         placed.map_err(|errno| self.not_found(errno.into()))
@@ -109,8 +109,8 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Reserves this many CPUs for guests. Returns `None` where the host has no more than these, or
-    /// without the right to set affinities: then the scheduler decides, and the guests' waiting
+    /// Reserves for guests all CPUs that the calling thread may use, but the first. Returns `None` where fewer than
+    /// `wanted` remain, or without the right to set affinities: then the scheduler decides, and the guests' waiting
     /// time is counted.
     pub(crate) fn begin(wanted: usize) -> Option<Self> {
         let all = sched_getaffinity(SELF).ok()?;

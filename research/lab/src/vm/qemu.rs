@@ -28,14 +28,14 @@ pub const COUPLING_PORT: &str = "uc.ccc";
 /// The shape of a VM.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Whether segments longer than a frame may cross its interface.
+    /// Whether segments longer than a frame may cross the VM's interface.
     pub offload: bool,
     /// Number of CPUs.
     pub processors: u8,
-    /// Whether one thread executes all emulated CPUs in turn; see [`Accel::arguments`]. Then they
-    /// can't be stopped one by one.
+    /// Whether one thread executes all emulated CPUs in turn; see [`Accel::arguments`]. Then the CPUs can't be stopped
+    /// one by one.
     pub in_turn: bool,
-    /// Whether QEMU translates its instructions even where KVM could run them.
+    /// Whether QEMU translates the guest's instructions even where KVM could run them.
     pub translated: bool,
 }
 
@@ -54,13 +54,13 @@ impl Shape {
 /// The connections of a VM.
 #[derive(Debug)]
 pub(crate) struct Wires<'a> {
-    /// Tap that is its network; a VM without a network gets a tap that leads nowhere.
+    /// Tap that is the VM's network; for a VM without a network, a tap that leads nowhere.
     pub tap: &'a OwnedFd,
     /// Link-layer address at boot.
     pub mac: [u8; 6],
     /// Shape of the VM.
     pub shape: Shape,
-    /// Path of the socket that QEMU creates for clients of the guest's coupling port.
+    /// Path of the socket that QEMU creates for clients of the guest's coupling port; `None`: no socket.
     pub coupling: Option<&'a Path>,
     /// QEMU's end of the control channel.
     pub control: &'a OwnedFd,
@@ -68,11 +68,11 @@ pub(crate) struct Wires<'a> {
     pub monitor: &'a OwnedFd,
     /// Output of the console.
     pub console: &'a OwnedFd,
-    /// VM to continue from, instead of booting.
+    /// VM to continue from; `None`: the VM boots.
     pub incoming: Option<Incoming<'a>>,
 }
 
-/// Where a VM that ran before comes from.
+/// The source of the state from which QEMU continues a VM that ran before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Incoming<'a> {
     /// A file with its memory.
@@ -82,7 +82,7 @@ pub(crate) enum Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Returns QEMU's name of it.
+    /// Returns the value of QEMU's option `-incoming`.
     fn uri(self) -> String {
         match self {
             Incoming::Memory(memory) => format!("fd:{}", memory.as_raw_fd()),
@@ -138,7 +138,7 @@ pub(crate) fn spawn(
     Ok(child)
 }
 
-/// Lets the child keep the descriptors, and makes it die with this process.
+/// Lets QEMU keep the descriptors `fds`, and makes it die with the thread that starts it.
 fn give(command: &mut Command, fds: Vec<RawFd>) {
     use std::os::unix::process::CommandExt;
     let parent = std::process::id();

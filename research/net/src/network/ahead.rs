@@ -1,9 +1,9 @@
-//! Two links in one event: where a link to a host has one source, its packets come at times that are
-//! known when they enter the link before, so their arrivals at the host are known, too.
+//! Two links in one event. A link to a host may have only one other link as its source. Then the times at which packets
+//! come to it, and their arrivals at the host, are known when the packets enter that source.
 //!
-//! Both links and the order of all arrivals are as if each link had an event of its own. Arrivals at
-//! the same time come in the order in which their packets came to the links; so a packet's rank is the
-//! time at which it comes to its last link, and the order in which it came to the link before that.
+//! Both links, and the order of all arrivals, are as if each link had an event of its own. Packets that arrive at the
+//! same time are ordered by rank: the time at which a packet comes to its last link, then the order in which it came to
+//! the link before.
 
 use uc_words::Nanos;
 
@@ -14,15 +14,16 @@ use crate::sources::{Source, sources};
 use crate::stats::LinkReport;
 use crate::topology::{HostId, LinkId};
 
-/// No link of a network.
+/// Stands for no link: a number that no network uses.
 const NO_LINK: LinkId = LinkId(u32::MAX);
 
-/// At one time injections come after arrivals; this bit puts their order after that of all arrivals.
+/// Added to the order of injections: of arrivals and injections at the same time, injections come last.
 pub(super) const INJECTED: u64 = 1 << 63;
 
 impl<P: Packet> Network<P> {
-    /// Makes the network faster for those who know that packets go between these pairs of hosts alone,
-    /// from the first to the second. It changes no arrival. Call it before the first packet.
+    /// Makes the network faster, if the caller knows that packets go only between these pairs of hosts, from the first
+    /// to the second. Changes no arrival. Has no effect if a link has fault rules or no delay. Call it before the first
+    /// packet.
     pub fn expect_only(&mut self, pairs: impl IntoIterator<Item = (HostId, HostId)>) {
         // Without this every link would have to keep the order in which packets came to it.
         if !self.links.iter().all(LinkModel::keeps_order) {
@@ -42,22 +43,22 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// Returns the only link whose packets come to `link`, if they come early.
+    /// Returns the only link from which packets come to `link`, if `link` takes packets early; otherwise `None`.
     fn source(&self, link: LinkId) -> Option<LinkId> {
         let &(early, source) = self.early.get(self.ends[link.0 as usize])?;
         (early == link).then_some(source)
     }
 
-    /// Makes each link show the observer each packet as it comes, which [`Network::expect_only`] and
-    /// injections avoid for speed. It changes no arrival. Call it before the first packet.
+    /// Makes each link show the observer each packet when it comes; by default, injections and the effect of
+    /// [`Network::expect_only`] skip that for speed. Changes no arrival. Call it before the first packet.
     pub fn show_all(&mut self) {
         self.shows_all = true;
         self.early.clear();
         self.ahead = 0;
     }
 
-    /// Carries a packet that `link` has taken at `at` and that arrives at `arrives`, and passes it on to
-    /// the link behind where `link` is its only source.
+    /// Carries packet `number`, which `link` has taken at `at` and which arrives at `arrives`. If `link` is the only
+    /// source of the next link, also passes the packet to that link.
     #[inline(always)]
     pub(super) fn carry(&mut self, at: Nanos, mut link: LinkId, number: u32, mut arrives: Nanos) {
         let sequence = self.sequence;
@@ -84,7 +85,8 @@ impl<P: Packet> Network<P> {
         self.arrivals.add(&mut self.packets, number, arrives, rank);
     }
 
-    /// Takes from a report what has not arrived yet, and what the link has taken before its time.
+    /// Corrects a link's report: subtracts the packets that have not arrived yet, and those that the link has taken
+    /// before they came.
     pub(super) fn take_back(&self, link: LinkId, report: &mut LinkReport) {
         let on_the_way = self.arrivals.iter(&self.packets).filter(|label| {
             let is_passed_on = self.source(LinkId(label.link)) == Some(link);

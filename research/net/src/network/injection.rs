@@ -1,4 +1,4 @@
-//! Packets come into a network.
+//! Injects packets into a network, at a host or on a known path.
 
 use uc_words::Nanos;
 
@@ -9,8 +9,8 @@ use crate::path::Path;
 use crate::topology::{HostId, LinkId};
 
 impl<P: Packet> Network<P> {
-    /// Injects a packet from host `from` to host `to` at `now`. Time does not run backwards: a
-    /// packet dated before the last injection or [`Network::advance`] is injected at that time.
+    /// Injects a packet from host `from` to host `to` at `now`. A packet dated before the last injection or
+    /// [`Network::advance`] is injected at the time of that one.
     ///
     /// # Errors
     /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
@@ -50,7 +50,8 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// Returns the links of a path, in their order; where several are equally good, one of them.
+    /// Returns the links of a path, in their order. Where several next links are equally good, it names one of them,
+    /// which packets of this path need not take.
     pub fn links_of(&self, path: Path) -> Vec<LinkId> {
         let mut links = vec![path.link];
         let mut end = self.ends[path.link.0 as usize];
@@ -81,9 +82,9 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// Injects a copy of a packet for every other host that can be reached, in the order of their
-    /// numbers. Every copy crosses the sender's own link, unlike on Ethernet, where the switch
-    /// copies: meant for the few small frames of ARP and neighbour discovery.
+    /// Injects a copy of a packet for every other host that can be reached, in the order of their numbers. Every copy
+    /// crosses the sender's own link; on Ethernet the switch would copy. Meant for the few small frames of ARP and
+    /// neighbour discovery.
     ///
     /// # Errors
     /// [`NetError::UnknownNode`].
@@ -111,8 +112,8 @@ impl<P: Packet> Network<P> {
         })
     }
 
-    /// Lets a link take an injected packet at once, if nothing comes before: no injection, no arrival.
-    /// Returns false if the packet has to wait in the inbox, or if the link may not simply take it.
+    /// Lets a link take an injected packet at once if no injection and no arrival comes before it. Returns false,
+    /// without taking the packet, if the packet must wait in the inbox or [`LinkModel::take`] refuses it.
     #[inline(always)]
     fn take(&mut self, at: Nanos, link: LinkId, number: u32, size_bytes: u32) -> bool {
         let is_next = self.inbox.is_empty()

@@ -1,4 +1,4 @@
-//! Packets come to links, which carry or drop them.
+//! Offers packets to links, which carry or drop them.
 
 use uc_words::Nanos;
 
@@ -73,7 +73,7 @@ impl<P: Packet> Network<P> {
         self.carry(at, link, number, arrives);
     }
 
-    /// Drops a packet that found no room at `link`.
+    /// Drops a packet that found no room at `link`, and reports the drop.
     #[cold]
     pub(super) fn lose(
         &mut self,

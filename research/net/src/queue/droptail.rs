@@ -7,7 +7,7 @@ use crate::error::SpecError;
 /// Linux's pfifo: a packet fits if the backlog *with* it does not exceed the limit.
 #[derive(Clone, Debug)]
 pub(crate) struct DropTail {
-    /// The backlog that may be: the maximum in the unit of which the limit does not speak.
+    /// Largest backlog allowed; `u64::MAX` in the unit, bytes or packets, that the limit does not use.
     most: Backlog,
 }
 
@@ -29,7 +29,7 @@ impl DropTail {
         Ok(DropTail { most })
     }
 
-    /// Decides on an arriving packet by the backlog with it.
+    /// Returns the verdict on an arriving packet; `backlog` includes the packet.
     #[inline]
     pub(crate) fn judge(&self, backlog: Backlog) -> Verdict {
         if self.has_room(backlog) {

@@ -20,9 +20,9 @@ use threshold::Threshold;
 /// A queue length in bytes or packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// Link-layer bytes.
+    /// A length in link-layer bytes.
     Bytes(u64),
-    /// Packets of any size.
+    /// A length in packets of any size.
     Packets(u64),
 }
 
@@ -39,9 +39,9 @@ impl fmt::Display for Length {
 /// counted, as in Linux's qdiscs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Link-layer bytes that wait.
+    /// Number of link-layer bytes that wait in the queue.
     pub bytes: u64,
-    /// Number of packets that wait.
+    /// Number of packets that wait in the queue.
     pub packets: u64,
 }
 
@@ -68,14 +68,14 @@ impl Backlog {
 pub enum QueueSpec {
     /// DropTail: drops what does not fit.
     DropTail {
-        /// Maximum queue length.
+        /// Maximum length of the queue.
         limit: Length,
     },
     /// Step marking by the instantaneous queue length (DCTCP's switch).
     Threshold {
-        /// Maximum queue length.
+        /// Maximum length of the queue.
         limit: Length,
-        /// Marking threshold K: packets that find more than this are marked.
+        /// Marking threshold K: a packet is marked if more than K waits when it arrives.
         mark: Length,
         /// Whether packets that are not ECN-capable are dropped above K, as RED does; otherwise
         /// they are queued up to the limit.
@@ -102,7 +102,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// Every reason, in declaration order.
+    /// All reasons for a drop, in declaration order.
     pub const ALL: [DropReason; 5] = [
         DropReason::Full,
         DropReason::Early,
@@ -130,7 +130,7 @@ pub enum Verdict {
     Queued,
     /// The packet waits, and this queue set CE.
     Marked,
-    /// The packet was dropped.
+    /// The queue dropped the packet, for this reason.
     Dropped(DropReason),
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct Arrival {
     pub(crate) backlog: Backlog,
 }
 
-/// The discipline of a queue. An enum, not a trait object: every packet calls it at every hop.
+/// The discipline of a queue. An enum, not a trait object, for speed: every packet calls it at every hop.
 #[derive(Clone, Debug)]
 enum Discipline {
     DropTail(DropTail),
@@ -153,22 +153,22 @@ enum Discipline {
     Red(Box<Red>),
 }
 
-/// A packet that waits.
+/// A packet that waits in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// When its transmission starts.
+    /// Time at which the packet's transmission starts.
     starts: Nanos,
     size_bytes: u32,
 }
 
-/// A first-in, first-out queue under a discipline. It knows of each packet when its transmission
-/// starts, and holds no packet.
+/// A first-in, first-out queue under a discipline. It holds no packets, only their sizes and the times at which their
+/// transmissions start.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Queue {
     discipline: Discipline,
     backlog: Backlog,
-    /// The packets of the backlog. Behind what is touched when nothing waits.
+    /// The packets of the backlog. The last field, since it is not used while nothing waits.
     waiting: VecDeque<Waiting>,
 }
 
@@ -197,10 +197,9 @@ impl Queue {
         })
     }
 
-    /// Decides on a packet of `size_bytes` that arrives at `now`, and marks it if the verdict is
-    /// [`Verdict::Marked`]; a packet that no discipline asks for its ECN field is not touched. A packet
-    /// that is not dropped goes into the queue by [`Queue::push`], or straight to the transmitter if
-    /// nothing waits and the transmitter is free.
+    /// Decides on a packet of `size_bytes` that arrives at `now`, and marks it if the verdict is [`Verdict::Marked`]. A
+    /// discipline that does not need the ECN field does not touch the packet. A packet that is not dropped goes into
+    /// the queue by [`Queue::push`], or straight to the transmitter if nothing waits and the transmitter is free.
     #[inline]
     pub(crate) fn judge(
         &mut self,
@@ -242,7 +241,7 @@ impl Queue {
         }
     }
 
-    /// Appends a packet that [`Queue::judge`] did not drop.
+    /// Appends a packet that [`Queue::judge`] did not drop; its transmission starts at `starts`.
     #[inline]
     pub(crate) fn push(&mut self, starts: Nanos, size_bytes: u32) {
         self.backlog = self.backlog.with(size_bytes);
@@ -268,8 +267,8 @@ impl Queue {
         }
     }
 
-    /// Reports that the transmitter has found nothing since `since`, which starts RED's idle period
-    /// unless it has started already.
+    /// Reports that the transmitter has had nothing to send since `since`. This starts RED's idle period, unless one
+    /// has started already; other disciplines ignore it.
     #[inline]
     pub(crate) fn idle(&mut self, since: Nanos) {
         if let Discipline::Red(red) = &mut self.discipline {
@@ -286,7 +285,7 @@ impl Queue {
         }
     }
 
-    /// Returns the packets and bytes that wait since the last [`Queue::start_due`].
+    /// Returns the packets and bytes that wait, as of the last [`Queue::start_due`].
     pub(crate) fn backlog(&self) -> Backlog {
         self.backlog
     }

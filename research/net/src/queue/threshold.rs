@@ -5,8 +5,8 @@ use super::{Backlog, DropReason, Length, Verdict};
 use crate::error::SpecError;
 use crate::packet::Ecn;
 
-/// A queue that marks every packet that finds more than K waiting (RFC 8257 §3.1; the occupancy
-/// "upon its arrival" in the DCTCP paper's §3.1, so the packet itself does not count).
+/// A queue that marks every packet that finds more than K waiting. The packet itself does not count (RFC 8257 §3.1; the
+/// DCTCP paper's §3.1 has the occupancy "upon its arrival").
 #[derive(Clone, Debug)]
 pub(crate) struct Threshold {
     tail: DropTail,

@@ -41,14 +41,14 @@ struct Row<'a> {
     verdict: &'static str,
 }
 
-/// Formats `{a, b, compared, differing, left_out, alone}`, indented. `a` and `b` tell where the
-/// results come from, with the keys of kept records. `compared` has an object for each measure:
+/// Formats `{a, b, compared, differing, left_out, alone}`, indented. `a` and `b` name the origin
+/// of the results, with the keys of kept records. `compared` has an object for each measure:
 /// `{name, at, measure, n, mean_a, mean_b, difference, interval, relative, relative_interval,
 /// verdict}`. `difference` is the mean of B − A over the `n` pairs and `interval` its 95 %
 /// confidence interval, null with one pair; `relative` and `relative_interval` are the same divided
 /// by the size of `mean_a`, null if that is 0. `verdict` is `same`, `less`, `more`, `faster`,
-/// `slower` or `can't say`, and `differing` the number of measures that are none of the first and
-/// last. `left_out` has the runs without a partner, `alone` the measures that one result lacks.
+/// `slower` or `can't say`, and `differing` the number of measures that are neither `same` nor
+/// `can't say`. `left_out` has the runs without a partner, `alone` the measures that one result lacks.
 ///
 /// # Errors
 /// [`Error::Json`] if it can't be serialised.

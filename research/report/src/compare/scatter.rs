@@ -96,7 +96,8 @@ fn scatters(sides: &Sides<'_>) -> Vec<Scatter> {
     scatters.filter(has_both).collect()
 }
 
-/// Returns the title and the points of a row of goodputs; `None` for other rows.
+/// Returns the title and the points of a row of goodputs; `None` for other rows, and without queueing delays of the
+/// same runs.
 fn points(row: &KeptMeasure, rows: &[KeptMeasure]) -> Option<(String, Points)> {
     let Measure::Goodput {
         case,

@@ -7,13 +7,13 @@ use super::{difference, interval, name};
 use crate::escape::escape;
 use crate::line_style::LineStyle;
 
-/// Maximum number of strips; of more measures, those that differ most are drawn.
+/// Maximum number of strips. Of more measures, it draws those that differ most.
 const STRIPS: usize = 40;
-/// Largest difference of the scale, as a fraction of A's mean: what is beyond ends in an arrow.
+/// Largest difference that the scale shows, as a fraction of A's mean; a larger one ends in an arrow.
 const SCALE_MAX: f64 = 1.0;
-/// Size of a strip's drawing; the page scales it.
+/// Width and height of a strip's drawing; the page scales it.
 const SIZE: (f64, f64) = (400.0, 24.0);
-/// Length of an arrow.
+/// Length of an arrow, in units of the drawing.
 const ARROW: f64 = 7.0;
 
 /// A measure that has a relative difference and its interval.
@@ -23,7 +23,7 @@ struct Strip<'a> {
     ends: [f64; 2],
 }
 
-/// Returns the section of the chart; nothing if no measure has an interval.
+/// Returns the section of the chart; empty if all measures with an interval are the same in both results.
 pub(super) fn section(compared: &[Compared]) -> String {
     let strip = |row| {
         let row: &Compared = row;

@@ -13,8 +13,8 @@ use crate::panels::{Draft, panels};
 use crate::words::{self, count, sentence_case};
 use crate::{Error, Report};
 
-/// Offset along x from one line to the next, so that equal means and their error bars can be told
-/// apart.
+/// Distance along x from one line to the next, in steps of the x axis, so that equal means and their error bars can be
+/// told apart.
 const ASIDE: f64 = 0.05;
 
 /// Draws one figure for every measure with an expectation; none without a sweep.
@@ -36,7 +36,7 @@ pub(super) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
         .collect()
 }
 
-/// The roles of the axes in the figure of one measure.
+/// The roles of the sweep's axes in the figure of one measure.
 struct Frame<'a> {
     measure: &'a Measure,
     x: &'a Sweep,
@@ -45,9 +45,8 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Assigns the sweep's axes. The x axis is the one that an expectation on the measure names by
-    /// `along`, otherwise the one with the most settings. The next in number of settings has one
-    /// line for each.
+    /// Assigns roles to the sweep's axes. The x axis is the one that an expectation on the measure names by `along`,
+    /// otherwise the one with the most settings. Of the axis with the next most settings, each setting is a line.
     fn new(report: &Report<'a>, measure: &'a Measure, axes: &[&'a Sweep]) -> Self {
         let expects = report.experiment.expects.iter();
         let along = expects
@@ -99,8 +98,8 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Draws the means along x at one setting of all other axes, and the paper's numbers, slightly
-    /// offset.
+    /// Draws the means along x, and the paper's numbers, at one setting `at` of all other axes. `aside` shifts both
+    /// along x.
     fn line(
         &self,
         report: &Report<'_>,
@@ -174,7 +173,7 @@ impl<'a> Frame<'a> {
             .find_map(|verdict| verdict.paper)
     }
 
-    /// Returns the file's name of the measure; `None` where it has several.
+    /// Returns the name that the file gives the measure; `None` if it gives none, or several.
     fn name(&self, report: &Report<'a>) -> Option<&'a str> {
         let expects = report.experiment.expects.iter();
         let mut names = expects

@@ -19,7 +19,7 @@ pub(crate) struct Figure {
 
 /// The input of all figures of cases.
 pub(super) struct Context<'b, 'a> {
-    /// All cases at all points.
+    /// The runs of all cases at all points.
     pub all: &'b [RunSet<'a>],
     /// Sets of runs that get a panel.
     pub shown: Vec<&'b RunSet<'a>>,

@@ -50,7 +50,7 @@ pub(super) fn histogram(context: &Context<'_, '_>) -> Result<Figure, Error> {
     Ok(context.figure("Gaps between ACKs", &caption, panels))
 }
 
-/// Returns the gaps of each bin per flow and run; `None` where the group's gaps were not recorded.
+/// Returns the mean number of gaps in each bin, per flow and run; `None` where the group's gaps were not recorded.
 fn mean_bins(set: &RunSet<'_>, guests: &Guests) -> Option<Vec<f64>> {
     let flows = set.flows(|flow| flow.group == guests.name);
     let watched: Vec<&Vec<u32>> = flows.filter_map(|flow| flow.ack_gaps.as_ref()).collect();

@@ -106,7 +106,8 @@ fn push_bar(
     marks.push((context.styles.style(set, &guests.name), mark));
 }
 
-/// Draws densities over many runs, or else the cumulative distribution over many flows.
+/// Draws densities over many runs, or else the cumulative distribution over many flows; `None` with few runs and few
+/// flows.
 pub(super) fn distribution(context: &Context<'_, '_>) -> Result<Option<Figure>, Error> {
     let flows = most_flows(context);
     let dense = context.runs >= DENSITY_RUNS;

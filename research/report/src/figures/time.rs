@@ -40,8 +40,8 @@ pub(super) fn goodput(context: &Context<'_, '_>) -> Result<Figure, Error> {
 
 type Scale = (unit::Unit, unit::Unit);
 
-/// Returns the bin width: one second as in the papers, or a fortieth of a shorter run, but at least
-/// two samples.
+/// Returns the bin width: one second, as in the papers; in a run below 15 s a round number of at most a fortieth of the
+/// run, but at least two samples' interval.
 fn bin(set: &RunSet<'_>) -> Nanos {
     let experiment = set.experiment;
     if experiment.duration.0 >= 15_000_000_000 {

@@ -1,4 +1,4 @@
-//! The port's shadow compared with its original: windows of observed flows, and DCTCP's α.
+//! The port's shadow compared with the guest's own variables: windows of observed flows, and DCTCP's α.
 
 use uc_experiment::{Alpha, FlowRecord, Nanos};
 
@@ -13,8 +13,8 @@ use crate::panels::{Draft, over_time, panels, time_unit};
 use crate::run_set::RunSet;
 use crate::unit;
 
-/// Inverse of the fraction of the measured part for which windows are drawn, so that their teeth
-/// can be told apart.
+/// Divisor: windows are drawn for this fraction of the measured part, so that the teeth of their curves can be told
+/// apart.
 const PART: u64 = 10;
 
 /// The style and the description of each α.
@@ -69,7 +69,7 @@ pub(super) fn windows(context: &Context<'_, '_>) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-/// Returns the first flow whose port only observes and whose shadow was recorded.
+/// Returns the first flow whose port only observes and whose shadow was recorded; `None`: there is none.
 fn observed<'a>(set: &RunSet<'a>) -> Option<&'a FlowRecord> {
     let mut flows = flows(set).into_iter();
     flows.find(|flow| {
@@ -107,7 +107,7 @@ pub(super) fn alphas(context: &Context<'_, '_>) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-/// Returns the first flow with a recorded α.
+/// Returns the first flow with a recorded α; `None`: there is none.
 fn estimating<'a>(set: &RunSet<'a>) -> Option<&'a FlowRecord> {
     let mut flows = flows(set).into_iter();
     flows.find(|flow| {

@@ -17,7 +17,7 @@ pub const MARK_PACKETS: u64 = 49;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     NewReno,
-    /// NewReno with its window counted as ns-2 and htsim do.
+    /// NewReno whose window grows by the number of ACKs, not of acknowledged bytes, as in ns-2 and htsim.
     NewRenoByAcks,
     Dctcp,
 }

@@ -39,7 +39,7 @@ impl Applications {
         }
     }
 
-    /// Marks this flow as ready for the next round, which begins when all flows of its barrier are.
+    /// Marks this flow as ready for the next round, which begins when all flows of its barrier are ready.
     fn dialogue_ready(&mut self, number: usize, hosts: &mut Hosts) {
         let Some(barrier) = self.exchange(number).and_then(|exchange| exchange.barrier) else {
             self.dialogue_ask(number, hosts);
@@ -61,7 +61,7 @@ impl Applications {
         }
     }
 
-    /// Sends the receiver's next request.
+    /// Sends the next request of a flow's receiver.
     pub(super) fn dialogue_ask(&mut self, number: usize, hosts: &mut Hosts) {
         let Some(exchange) = self.exchange(number).cloned() else {
             return;

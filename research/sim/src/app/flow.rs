@@ -9,34 +9,34 @@ use crate::hosts::{Hosts, Side, Slot};
 use crate::hypervisor::Counts;
 use crate::scenario::FlowPlan;
 
-/// A flow of the record.
+/// A flow of the run's record, with its connections.
 #[derive(Debug)]
 pub struct Flow {
     pub(super) plan: FlowPlan,
     pub(super) state: State,
     pub(super) started: bool,
     pub(super) stopped: bool,
-    /// Open connections, each with the number of the completion that it serves.
+    /// Open connections, each with the index in `completions` of the transfer that it serves.
     pub(super) open: Vec<(Slot, usize)>,
     pub(super) completions: Vec<Completion>,
-    /// Counters of the closed connections.
+    /// Counters of the flow's closed connections.
     pub(super) retired: Retired,
-    /// Events of the law on connections that have closed since the last sample.
+    /// Events of the law on connections that have closed, since they were last taken.
     pub(super) events: Vec<LawEvent>,
 }
 
-/// Sums over closed connections.
+/// Sums of the counters of a flow's closed connections.
 #[derive(Clone, Debug, Default)]
 pub struct Retired {
-    /// Counters of the guest's ends.
+    /// Counters of the guest's ends of the connections.
     pub guest: Totals,
     /// Payload delivered to the receiving application, in bytes.
     pub delivered_bytes: u64,
-    /// Gaps between ACKs, in bins as in the record.
+    /// Numbers of gaps between ACKs that reached the guest, in bins as in the record.
     pub ack_gaps: Vec<u32>,
-    /// Segments by the reason code of the guest's port, and of the receiver's.
+    /// Segments at the guest's port, by reason code.
     pub port_counts: Vec<u64>,
-    /// Segments by the reason code of the receiver's port.
+    /// Segments at the receiver's port, by reason code.
     pub receiver_port_counts: Vec<u64>,
     /// Data segments received of which every byte had arrived before.
     pub needless_segments: u64,
@@ -73,7 +73,7 @@ impl Flow {
         &self.retired
     }
 
-    /// Returns the flow's plan.
+    /// Returns the plan that the flow follows.
     pub fn plan(&self) -> &FlowPlan {
         &self.plan
     }
@@ -129,7 +129,7 @@ impl Flow {
 }
 
 impl Retired {
-    /// Adds what a connection counted.
+    /// Adds the counters of a connection to the sums.
     pub fn add(&mut self, hosts: &Hosts, slot: Slot) {
         let guest = hosts.end(slot, Side::Guest);
         let receiver = hosts.end(slot, Side::Receiver);
@@ -164,7 +164,7 @@ fn add_each<T: Default + Copy + std::ops::AddAssign>(
     }
 }
 
-/// Adds what another connection counted.
+/// Adds the counters `more` of a connection's end to `sum`.
 pub fn add_totals(sum: &mut Totals, more: &Totals) {
     sum.delivered_bytes += more.delivered_bytes;
     sum.acknowledged_bytes += more.acknowledged_bytes;

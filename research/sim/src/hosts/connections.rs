@@ -1,4 +1,4 @@
-//! Applications' operations on connections, and the readable state of both.
+//! Applications' operations on connections, and access to the state of connections and network.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -193,17 +193,17 @@ impl Hosts {
         Ok(End::new(connection, port, route, timer))
     }
 
-    /// Queues `bytes` more to send on this side; the maximum stands for endless data.
+    /// Queues `bytes` more to send on this side; `u64::MAX` stands for endless data.
     pub fn write(&mut self, slot: Slot, side: Side, bytes: u64) {
         self.act(slot.end(side), Deed::Write(bytes));
     }
 
-    /// Ends this side's data.
+    /// Ends the data of one side of a connection (FIN).
     pub fn finish(&mut self, slot: Slot, side: Side) {
         self.act(slot.end(side), Deed::Finish);
     }
 
-    /// Discards this side's unsent data and ends it.
+    /// Discards this side's unsent data, and ends its data (FIN).
     pub fn stop(&mut self, slot: Slot, side: Side) {
         self.act(slot.end(side), Deed::Stop);
     }
@@ -213,7 +213,7 @@ impl Hosts {
         self.wait_for(slot, side, Stage::Reading, bytes);
     }
 
-    /// Requests [`Notice::Closed`] once both sides are closed; called for each side that closes.
+    /// Requests [`Notice::Closed`] once both sides are closed. Call it for each side.
     pub fn want_close(&mut self, slot: Slot, side: Side) {
         self.wait_for(slot, side, Stage::Closing, 0);
     }

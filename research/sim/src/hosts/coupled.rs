@@ -1,5 +1,4 @@
-//! Connections that share a window: each event of one goes to its group before the connection
-//! sends.
+//! Connections that share a window: each event of a connection goes to its group before the connection sends.
 
 use super::Hosts;
 
@@ -24,7 +23,7 @@ impl Hosts {
         }
     }
 
-    /// Lets a connection with less than its share use the room that there may be now.
+    /// Lets a connection with less than its share use the room that its group may have now.
     fn make_room(&mut self, place: usize, ticket: u64) {
         let (now, end) = (self.now, &mut self.ends[place]);
         let Some(coupled) = &mut end.coupled else {

@@ -1,4 +1,4 @@
-//! Questions and answers about turns on a shared link, as packets of the network.
+//! Questions and answers about pacing slots on a shared link, as packets of the network.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::{Hosts, Notice};
 use crate::packet::{Packet, Turn};
 
 impl Hosts {
-    /// Processes a packet about a turn at the host that it was sent to.
+    /// Processes a question or answer about a pacing slot, at the host to which it was sent.
     pub(super) fn turn_arrives(&mut self, packet: &Packet, turn: Turn) {
         let end = &mut self.ends[packet.to.place()];
         let (route, Some(start)) = (end.route, &mut end.start) else {
@@ -41,7 +41,8 @@ impl Hosts {
         debug_assert!(taken.is_ok(), "{taken:?}");
     }
 
-    /// Delivers the packets to a guest whose turn has come. Returns the first notice.
+    /// Delivers the waiting packets to a guest whose pacing slot has come. Returns the first notice; further ones wait
+    /// in `notices`.
     pub(super) fn turn_comes(&mut self, place: usize) -> Option<Notice> {
         let end = &mut self.ends[place];
         let ends = (end.route.from, end.route.path.to);

@@ -4,16 +4,16 @@ use uc_net::Nanos;
 
 use super::{Hosts, Side, Slot};
 
-/// Header of an Ethernet frame, and the payload of a full one.
+/// Size of an Ethernet header, and of a full frame's payload.
 const ETHERNET_BYTES: u64 = 14;
 const MTU_BYTES: u64 = 1500;
 const TCP_HEADER_BYTES: u64 = 20;
 
 impl Hosts {
-    /// Returns the time in which an empty network carries a transfer of `bytes` from a connection's guest
-    /// to its receiver: the handshake's round trip, the propagation of the data, all of it at the rate of
-    /// the slowest link, and one packet at each other link. Segments are full and without options, and
-    /// packets of the handshake take no time, so that TCP takes longer.
+    /// Returns the time in which an empty network carries a transfer of `bytes` from a connection's guest to its
+    /// receiver. The time is the sum of the handshake's round trip, the propagation of the data, their transmission at
+    /// the slowest link, and the transmission of one packet at each other link. Segments are full and without options,
+    /// and packets of the handshake take no transmission time, so TCP takes longer.
     pub fn ideal(&self, slot: Slot, bytes: u64) -> Nanos {
         let path = self.end(slot, Side::Guest).route.path;
         let headers = u64::from(self.ip_header_bytes) + TCP_HEADER_BYTES;

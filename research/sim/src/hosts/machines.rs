@@ -15,7 +15,7 @@ use crate::packet::Packet;
 use crate::timers::TimerId;
 
 impl Hosts {
-    /// Returns when an end's timer fires, by its host's clock.
+    /// Returns when an end's timer fires, on a VM at the next tick of its clock; `None`: the end needs no timer.
     #[inline]
     pub(super) fn due(&self, place: usize) -> Option<Nanos> {
         let end = &self.ends[place];
@@ -26,7 +26,8 @@ impl Hosts {
         }
     }
 
-    /// Delivers a packet for an end on a VM.
+    /// Delivers a packet for an end on a VM: to the VM if it runs, otherwise to the driver domain. Returns a notice for
+    /// an application, if one is due.
     pub(super) fn deliver_to_machine(&mut self, mut packet: Packet) -> Option<Notice> {
         let (now, place) = (self.now, packet.to.place());
         let end = &mut self.ends[place];
@@ -52,7 +53,7 @@ impl Hosts {
         self.notices.pop_front()
     }
 
-    /// Processes a packet at the guest that has reached its VM.
+    /// Processes a packet that has reached its VM at the guest. Returns a notice for an application, if one is due.
     fn take(&mut self, packet: &Packet) -> Option<Notice> {
         let (now, place) = (self.now, packet.to.place());
         let end = self.ends.get_mut(place)?;
@@ -75,7 +76,7 @@ impl Hosts {
         self.after(place)
     }
 
-    /// Updates an end after an event: its timer, and a notice for its application.
+    /// Sets an end's timer after an event. Returns a notice for the end's application, if one is due.
     fn after(&mut self, place: usize) -> Option<Notice> {
         self.start_sends(place);
         let due = self.due(place);
@@ -85,7 +86,8 @@ impl Hosts {
         self.notice(place, over)
     }
 
-    /// Handles the timer of an end on a VM. If the VM isn't running, the timer runs on waking.
+    /// Handles the timer of an end on a VM. If the VM isn't running, the timer is handled when the VM wakes. Returns a
+    /// notice for an application, if one is due.
     pub(super) fn ring_on_machine(&mut self, place: usize, number: usize) -> Option<Notice> {
         let machine = &self.machines.all[number];
         if !machine.is_running() {
@@ -129,14 +131,15 @@ impl Hosts {
         }
     }
 
-    /// Handles the end of a time slice of a core, or of a packet's boost.
+    /// Handles the end of a time slice of a core, or of a packet's boost. Returns a notice for an application, if one
+    /// is due.
     pub(super) fn turn(&mut self, core: usize) -> Option<Notice> {
         let switch = self.machines.cores[core].change(self.now);
         self.switch(core, switch);
         self.notices.pop_front()
     }
 
-    /// Starts a VM's migration to another core, or ends it.
+    /// Starts a VM's migration to another core, or ends it. Returns a notice for an application, if one is due.
     pub(super) fn migrate(
         &mut self,
         number: usize,
@@ -166,7 +169,7 @@ impl Hosts {
         }
     }
 
-    /// Resumes a VM after a stall.
+    /// Resumes a VM after a stall: due timers first, then waiting packets, then applications.
     fn resume(&mut self, number: usize) {
         let machine = &mut self.machines.all[number];
         let tick = machine.wake(self.now);

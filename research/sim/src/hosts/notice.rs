@@ -5,7 +5,7 @@
 pub enum Side {
     /// The guest, which opens the connection and sends the data.
     Guest,
-    /// The peer of the guest.
+    /// The end of the connection at the guest's peer.
     Receiver,
 }
 

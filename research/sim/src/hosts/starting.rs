@@ -20,8 +20,8 @@ impl Hosts {
         timer
     }
 
-    /// Passes a packet to the start logic of its end. Returns true if it goes no further than the
-    /// host.
+    /// Passes a packet to the start logic of its end. Returns true if the packet does not go on to the end now: it is a
+    /// probe, or waits.
     pub(super) fn start_hears(&mut self, place: usize, packet: &Packet) -> bool {
         let end = &mut self.ends[place];
         let ends = (end.route.from, end.route.path.to);
@@ -43,7 +43,7 @@ impl Hosts {
         });
     }
 
-    /// Handles the start timer: releases what is due.
+    /// Handles the start timer: releases the probes and segments that are due.
     pub(super) fn start_rings(&mut self, place: usize) {
         self.start(place, |start, now, _, starts, out| {
             start.ring(now, starts, out);

@@ -7,44 +7,44 @@ use uc_net::Nanos;
 
 use crate::packet::{Address, Packet};
 
-/// A guest of a core.
+/// Settings of a VM that shares a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachinePlan {
-    /// From one timer interrupt to the next.
+    /// Time from one timer interrupt to the next.
     pub tick: Nanos,
     /// Phase of the tick at the start of the run, below one tick.
     pub tick_offset: Nanos,
     /// Maximum number of packets that wait for the VM in the driver domain.
     pub backlog_packets: usize,
-    /// Start and downtime of a migration; `None` without one.
+    /// Start and downtime of a migration; `None`: the VM does not migrate.
     pub migration: Option<(Nanos, Nanos)>,
 }
 
 /// An application's operation on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Open the connection.
+    /// The application opens the connection.
     Open,
-    /// Queue this many bytes more; the maximum stands for endless data.
+    /// The application queues this many bytes more; `u64::MAX` stands for endless data.
     Write(u64),
-    /// End the data.
+    /// The application ends the data of the connection.
     Finish,
-    /// Discard unsent data and end the data.
+    /// The application discards unsent data and ends the data of the connection.
     Stop,
 }
 
 /// The state of a virtual machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Number of the core that it runs on.
+    /// Number of the core on which the VM runs.
     pub core: usize,
-    /// Clock as its operating system knows it.
+    /// The VM's clock, as its operating system knows it.
     pub clock: Clock,
-    /// Indices of the ends of connections on it.
+    /// Indices of the ends of connections on the VM.
     pub members: BTreeSet<usize>,
-    /// Packets that arrived while it wasn't running, in the driver domain.
+    /// Packets that wait in the driver domain: they arrived while the VM wasn't running.
     pub backlog: VecDeque<Packet>,
-    /// Operations of its applications while it wasn't running.
+    /// Operations of the VM's applications that wait until the VM runs.
     pub deeds: VecDeque<(Address, Deed)>,
     tick_ns: u64,
     offset_ns: u64,
@@ -55,7 +55,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Creates the VM at time zero on this core; `has_core`: whether it runs.
+    /// Creates the VM at time zero on this core; `has_core`: whether the VM runs.
     pub fn new(plan: &MachinePlan, core: usize, has_core: bool) -> Machine {
         let mut machine = Machine {
             core,
@@ -74,19 +74,18 @@ impl Machine {
         machine
     }
 
-    /// Returns whether it has the core and is not migrating.
+    /// Returns whether the VM has the core and is not migrating.
     #[inline]
     pub fn is_running(&self) -> bool {
         self.has_core && !self.migrates
     }
 
-    /// Returns whether it is not migrating, so that it could run.
+    /// Returns whether the VM is not migrating, so that it could run.
     pub fn is_here(&self) -> bool {
         !self.migrates
     }
 
-    /// Returns the number of the last tick at `now`. Ticks count from 1: zero stands for none in
-    /// the core.
+    /// Returns the number of the last tick at `now`. Ticks count from 1: 0 stands for no tick in the core.
     #[inline]
     pub fn tick_at(&self, now: Nanos) -> u64 {
         (now.0 + self.offset_ns) / self.tick_ns + 1
@@ -98,7 +97,7 @@ impl Machine {
         Nanos(since_ns.saturating_sub(self.offset_ns))
     }
 
-    /// Returns the tick that a timer fires on: the first at or after its deadline.
+    /// Returns the tick on which a timer fires: the first at or after the timer's deadline.
     #[inline]
     pub fn due_tick(&self, deadline: Nanos) -> u64 {
         let since_ns = deadline.0.saturating_add(self.offset_ns);
@@ -111,14 +110,14 @@ impl Machine {
         self.time_of(self.due_tick(deadline))
     }
 
-    /// Records that it has had every tick up to now.
+    /// Records that the VM has had every tick up to now.
     fn note_ticks(&mut self, now: Nanos) {
         let tick = self.tick_at(now);
         self.clock.tick(&Policy::paper(), tick, tick);
     }
 
-    /// Gives or takes the core, or starts or ends a migration. Returns whether it runs now, if that
-    /// is a change.
+    /// Gives the VM the core or takes it away, and starts or ends its migration; `None`: no change. Returns whether the
+    /// VM runs now; `None`: as before.
     pub fn set(
         &mut self,
         has_core: Option<bool>,
@@ -135,14 +134,15 @@ impl Machine {
         (before != after).then_some(after)
     }
 
-    /// Resumes it: the pending timer interrupt is handled first. Returns the current tick.
+    /// Resumes the VM: its clock advances by all pending ticks at once. Returns the current tick.
     pub fn wake(&mut self, now: Nanos) -> u64 {
         let (tick, expected) = (self.tick_at(now), self.clock.tick + 1);
         self.clock.tick(&Policy::paper(), tick, expected);
         tick
     }
 
-    /// Stores a packet that it can't process now. Returns whether there was room.
+    /// Stores a packet that the VM can't process now. Returns whether there was room; otherwise counts the packet as
+    /// dropped.
     pub fn hold(&mut self, packet: Packet) -> bool {
         let has_room = self.backlog.len() < self.backlog_packets;
         if has_room {
@@ -153,7 +153,7 @@ impl Machine {
         has_room
     }
 
-    /// Returns the packets for which there was no room.
+    /// Returns the number of packets for which there was no room.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

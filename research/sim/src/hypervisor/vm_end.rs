@@ -9,9 +9,9 @@ use super::machine::Machine;
 /// The state of an end on a virtual machine.
 #[derive(Clone, Debug)]
 pub struct VmEnd {
-    /// Number of the VM.
+    /// Number of the end's VM among all VMs.
     pub machine: usize,
-    /// PVTCP policy, if the guest has PVTCP.
+    /// PVTCP policy; `None`: the guest has no PVTCP.
     policy: Option<Policy>,
     timer: Timer,
     counts: Counts,
@@ -21,16 +21,16 @@ pub struct VmEnd {
 /// reacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Timeouts at which the ACK that they waited for was already in the driver domain.
+    /// Retransmission timeouts at which the awaited ACK already waited in the driver domain.
     pub spurious_timeouts: u64,
-    /// Retransmission timers that were deferred.
+    /// Number of retransmission timers that PVTCP deferred.
     pub deferred_timers: u64,
-    /// Round-trip times that weren't taken as measured.
+    /// Round-trip time samples that PVTCP replaced or ignored.
     pub filtered_samples: u64,
 }
 
 impl Counts {
-    /// Adds another end's counters.
+    /// Adds the counters of another end to these.
     pub fn add(&mut self, more: &Counts) {
         self.spurious_timeouts += more.spurious_timeouts;
         self.deferred_timers += more.deferred_timers;
@@ -54,7 +54,7 @@ impl VmEnd {
         &self.counts
     }
 
-    /// Defers the retransmission timer, due on the current `tick`, if PVTCP decides so.
+    /// Lets PVTCP defer the end's retransmission timer by a tick, if the timer is due on the current `tick`.
     pub fn defer(&mut self, connection: &mut Connection, machine: &mut Machine, tick: u64) {
         let (Some(policy), Some(deadline)) = (&self.policy, connection.retransmission_deadline())
         else {
@@ -68,12 +68,13 @@ impl VmEnd {
         }
     }
 
-    /// Counts spurious timeouts.
+    /// Counts this many timeouts of the end as spurious.
     pub fn note_spurious(&mut self, timeouts: u64) {
         self.counts.spurious_timeouts += timeouts;
     }
 
-    /// Returns the use of the round-trip time sample that an arriving segment may show.
+    /// Returns how to use the round-trip time sample that an arriving segment may give: as measured, unless PVTCP
+    /// replaces or ignores it.
     #[inline]
     pub fn judge(
         &mut self,

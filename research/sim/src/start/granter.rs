@@ -22,7 +22,7 @@ impl GranterHost {
         }
     }
 
-    /// Returns how long (ns) a flow waits that asks for `bytes` of the link.
+    /// Returns for how many nanoseconds a flow waits that asks for `bytes` of the link.
     pub fn grant_ns(&mut self, now: Nanos, bytes: u32) -> u64 {
         self.bucket.grant_ns(&self.policy, bytes, now.0)
     }

@@ -1,5 +1,5 @@
-//! Pacing slots at the sending host (`core/watch/grant.h`): the question to the receiving host that
-//! grants them, and packets to the guest that wait for the answer.
+//! Pacing slots at the sending host (`core/watch/grant.h`): the question to the granter, the host that paces the
+//! starts on a shared link, and packets to the guest that wait for the answer.
 
 use std::collections::VecDeque;
 
@@ -17,14 +17,15 @@ use crate::port::parse;
 pub(super) struct Asking {
     grant: Grant,
     waiting: VecDeque<Packet>,
-    /// Arrival of the first waiting packet.
+    /// Time at which the first waiting packet arrived.
     answered: Nanos,
-    /// Whether the guest has seen the peer's answer: nothing waits any more.
+    /// Whether the guest has got the peer's answer: then no packet waits any more.
     passed: bool,
 }
 
 impl Asking {
-    /// Processes a segment that the guest sends. Returns for how many bytes to ask; 0: no question.
+    /// Processes a segment that the guest sends. Returns the number of bytes for which to ask the granting host; 0: ask
+    /// nothing.
     pub(super) fn departs(
         &mut self,
         policy: &StartPolicy,
@@ -39,7 +40,7 @@ impl Asking {
         0
     }
 
-    /// Processes the answer of the receiving host that grants pacing slots: the flow waits for
+    /// Processes the answer of the granter: the flow waits for
     /// `wait_ns`.
     pub(super) fn granted(
         &mut self,
@@ -51,8 +52,8 @@ impl Asking {
         self.grant.granted(granter, policy, wait_ns, now.0);
     }
 
-    /// Processes a packet to the guest. Returns whether it waits; a copy of a waiting SYN-ACK does
-    /// not become a second one.
+    /// Processes a packet to the guest. Returns true if the packet must not pass now: it waits, or it is a copy of a
+    /// waiting SYN-ACK and is dropped.
     pub(super) fn arrives(&mut self, now: Nanos, granter: &Granter, packet: &Packet) -> bool {
         if self.passed || !packet.segment.has(flags::ACK) {
             return false;
@@ -76,7 +77,7 @@ impl Asking {
         (!self.waiting.is_empty()).then_some(now + wait)
     }
 
-    /// Returns the waiting packets if they are due.
+    /// Returns the waiting packets if they are due; otherwise none.
     pub(super) fn released(
         &mut self,
         now: Nanos,

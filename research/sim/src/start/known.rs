@@ -17,11 +17,11 @@ pub type Ends = (HostId, HostId);
 #[derive(Debug)]
 pub struct Starts {
     pub(super) paths: BTreeMap<Ends, Path>,
-    /// Token bucket of the link to each host that receives flows with a start, and its policy.
+    /// For the link to each host that receives flows with a start: the link's token bucket and its policy.
     pub(super) links: BTreeMap<HostId, (Bucket, StartPolicy)>,
     /// The host that grants the pacing slots of a shared link, if there is one.
     pub(super) granter: Option<GranterHost>,
-    /// State of each sending host for the host that grants pacing slots.
+    /// What each sending host remembers of the host that grants pacing slots.
     pub(super) granters: BTreeMap<HostId, Granter>,
     /// Timers of ends that ever had a start, by index.
     timers: BTreeMap<usize, TimerId>,
@@ -36,23 +36,23 @@ pub struct StartCounts {
     pub probed: u64,
     /// Flows that began without probes, by an earlier measurement of their path.
     pub unprobed: u64,
-    /// Number of probes sent.
+    /// Number of probes that were sent.
     pub probes: u64,
-    /// Number of probes received.
+    /// Number of probes that arrived.
     pub arrived: u64,
-    /// Probes received with a mark.
+    /// Number of probes that arrived with a CE mark.
     pub marked: u64,
     /// Unmarked probes that counted as marked because they were delayed.
     pub late: u64,
     /// Flows whose initial window was held until its pacing slot.
     pub waited: u64,
-    /// Time in nanoseconds for which initial windows were held, summed over these flows.
+    /// Time in nanoseconds for which initial windows were held, summed over all flows.
     pub waited_ns: u64,
     /// Pacing slots granted on a shared link.
     pub granted: u64,
     /// Granted pacing slots that were later than the question.
     pub grants_waited: u64,
-    /// Time in nanoseconds until the granted pacing slots, summed over these flows.
+    /// Time in nanoseconds from questions to the granted pacing slots, summed over all grants.
     pub grants_waited_ns: u64,
     /// Flows that started without an answer to their question for a pacing slot.
     pub unanswered: u64,
@@ -119,7 +119,7 @@ impl Starts {
         self.timers.insert(place, timer);
     }
 
-    /// Returns the host that grants the pacing slots of a shared link.
+    /// Returns the host that grants the pacing slots of a shared link; `None`: no host does.
     pub fn granter(&self) -> Option<HostId> {
         self.granter.as_ref().map(|granter| granter.host)
     }
@@ -129,8 +129,8 @@ impl Starts {
         self.granters.get(&host).copied().unwrap_or_default()
     }
 
-    /// Answers a question for `bytes` of the link: the granter's host, and how long (ns) the flow
-    /// waits; `None` without a granter.
+    /// Answers a question for `bytes` of the shared link. Returns the granting host, and for how many nanoseconds the
+    /// flow waits; `None`: no host grants pacing slots.
     pub fn grant(&mut self, now: Nanos, bytes: u32) -> Option<(HostId, u64)> {
         let granter = self.granter.as_mut()?;
         let wait_ns = granter.grant_ns(now, bytes);
@@ -146,14 +146,15 @@ impl Starts {
         !self.links.is_empty()
     }
 
-    /// Records a packet of any flow that has reached this host; `steady`: of a flow past its start.
+    /// Records a packet of any flow that has reached this host; `steady`: whether the packet comes after its flow's
+    /// first window.
     pub fn heard(&mut self, host: HostId, bytes: u32, steady: bool, now: Nanos) {
         if let Some((bucket, policy)) = self.links.get_mut(&host) {
             bucket.heard(policy, bytes, steady, now.0);
         }
     }
 
-    /// Returns the counters so far.
+    /// Returns the counters of starts so far.
     pub fn counts(&self) -> StartCounts {
         self.counts
     }

@@ -1,4 +1,4 @@
-//! The sending host's part: when to probe, and what the answer indicates.
+//! The sending host's part: when to probe, and what the peer's answer shows.
 
 use uc_core::watch::{self, Path, StartPolicy};
 use uc_net::Nanos;
@@ -9,7 +9,7 @@ use super::known::{Ends, Starts};
 /// State of a flow's probes at the sending host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probing {
-    /// When the flow's first packet entered the network; `None` before that.
+    /// Time at which the flow's first packet enters the network, after its probes; `None`: the guest has sent none.
     asked: Option<Nanos>,
     /// Whether the flow's first packet was retransmitted, so that the answer gives no round-trip
     /// time (RFC 6298 §3).
@@ -23,7 +23,7 @@ pub(super) struct Probing {
 }
 
 impl Probing {
-    /// Returns how long a segment of the guest waits for probes before it.
+    /// Returns for how many nanoseconds a segment of the guest waits, while probes are sent; 0: it does not wait.
     pub(super) fn asks(
         &mut self,
         now: Nanos,

@@ -8,7 +8,8 @@ pub(super) const ONE_SEGMENT_Q16: u32 = 1 << 16;
 /// The progress toward the next segment of additive increase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Additive {
-    /// Acknowledged bytes × segments of increase, × 2^16; a window of bytes adds one segment.
+    /// Acknowledged bytes × segments of increase for each window, × 2^16. Each window of bytes in it, × 2^16, adds one
+    /// segment to the window.
     credit_q16: u64,
 }
 

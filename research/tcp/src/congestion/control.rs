@@ -9,11 +9,11 @@ pub const MAX_CWND_BYTES: u32 = 1 << 30;
 /// The variables of RFC 5681 §2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Congestion window (cwnd).
+    /// Congestion window (cwnd), in bytes.
     pub cwnd_bytes: u32,
-    /// Slow-start threshold (ssthresh).
+    /// Slow-start threshold (ssthresh), in bytes.
     pub ssthresh_bytes: u32,
-    /// Sender maximum segment size (SMSS).
+    /// Sender maximum segment size (SMSS), in bytes.
     pub smss_bytes: u32,
 }
 
@@ -27,9 +27,9 @@ impl Window {
 /// An ACK of new data outside of recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked {
-    /// Time of arrival.
+    /// Time at which the ACK arrived.
     pub now: Nanos,
-    /// Newly acknowledged bytes.
+    /// Number of bytes that the ACK newly acknowledges.
     pub bytes: u32,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Nanos>,
@@ -38,9 +38,9 @@ pub struct Acked {
 /// An ACK of new data, in or outside of recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed {
-    /// Newly acknowledged bytes.
+    /// Number of bytes that the ACK newly acknowledges.
     pub bytes: u32,
-    /// Whether the ACK carries ECE.
+    /// Whether the ACK has the flag ECE.
     pub ece: bool,
     /// SND.UNA after the ACK.
     pub una: u32,
@@ -54,8 +54,8 @@ pub struct Observed {
 /// A congestion control. Every reduction returns the new ssthresh; the sender sets cwnd according
 /// to the cause (RFC 5681 §3.2, RFC 3168 §6.1.2).
 pub trait Control {
-    /// Grows the window for new data acknowledged outside of recovery, at a sender that its window
-    /// limited.
+    /// Grows the window for new data acknowledged outside of recovery. With `cwnd_validation` called only if the
+    /// window limited the sender.
     fn acked(&mut self, window: &mut Window, acked: &Acked);
 
     /// Returns ssthresh after a loss found by duplicate ACKs or SACK, with `flight_bytes` in

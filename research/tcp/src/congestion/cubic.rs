@@ -28,16 +28,16 @@ pub struct Cubic {
 /// The variables of RFC 9438 §4.1.2, in bytes instead of segments.
 #[derive(Clone, Debug, Default)]
 struct Curve {
-    /// W_max, the window at the last reduction. 0: the next stage of congestion avoidance starts on
-    /// its own plateau, as after a timeout and after a slow start without loss.
+    /// W_max, the window at the last reduction, in bytes. 0: the next stage of congestion avoidance takes its own
+    /// window as plateau, as after a timeout and after a slow start without loss.
     w_max_bytes: u32,
-    /// The RFC's cwnd_prior.
+    /// cwnd_prior of RFC 9438 §4.1: the window before the last reduction, in bytes.
     cwnd_prior_bytes: u32,
     /// The current stage of congestion avoidance; `None` between a reduction and its first ACK.
     epoch: Option<Epoch>,
 }
 
-/// One stage of congestion avoidance.
+/// One stage of CUBIC's congestion avoidance, between two reductions.
 #[derive(Clone, Debug)]
 struct Epoch {
     start: Nanos,
@@ -179,7 +179,8 @@ impl Control for Cubic {
         threshold(flight_bytes, window)
     }
 
-    /// Reduces by the window in place of the flight: a sender limited by its window has filled it.
+    /// Returns β times the window, not the flight as after a loss: a sender limited by its window has filled the
+    /// window.
     fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
         self.curve.reduce(window);
         self.before_timeout = None;

@@ -20,7 +20,8 @@ pub struct Dctcp {
     /// Exponent of the estimation gain g = 2^−gain_shift (RFC 8257 §3.3 step 6, §4.2).
     gain_shift: u8,
     alpha_q30: u64,
-    /// End of the observation window; `None`: the first ACK ends one, as with an end at SND.UNA.
+    /// End of the observation window, a sequence number; `None` before the first ACK, which ends a window as if the end
+    /// were SND.UNA.
     window_end: Option<u32>,
     acked_bytes: u64,
     marked_bytes: u64,

@@ -18,8 +18,8 @@ const WINDOWS: [u32; 73] = [
     89053, 94717,
 ];
 
-/// b(w) at the windows above, × 2^16. The RFC prints two decimals of its equation; these are
-/// sixteen bits of the same equation.
+/// Reduction factor b(w) of RFC 3649 for each entry of `WINDOWS`, × 2^16, from the RFC's equation; its
+/// appendix B prints only two decimals.
 const CUTS_Q16: [u16; 73] = [
     32768, 28905, 26766, 25227, 24016, 23020, 22169, 21427, 20767, 20171, 19628, 19129, 18666,
     18234, 17829, 17448, 17087, 16745, 16419, 16107, 15809, 15522, 15246, 14980, 14723, 14474,
@@ -36,8 +36,8 @@ pub struct HighSpeed {
     additive: Additive,
 }
 
-/// Returns the table row of a window: the last whose w it has reached; the first below Low_Window
-/// (§5), where the behaviour is standard.
+/// Returns the index in `WINDOWS` of the last entry that a window has reached; 0 below Low_Window (§5), where the
+/// behaviour is standard.
 fn row(bytes: u32, smss_bytes: u32) -> usize {
     let segments = bytes / smss_bytes.max(1);
     let reached = WINDOWS.partition_point(|least| *least <= segments);
@@ -49,7 +49,7 @@ fn increase_q16(window: &Window) -> u32 {
     (row(window.cwnd_bytes, window.smss_bytes) as u32 + 1) * ONE_SEGMENT_Q16
 }
 
-/// Returns w·(1 − b(w)) (§4), with `bytes` as w in both places.
+/// Returns w·(1 − b(w)) (§4) for the window w = `bytes`, but at least two segments.
 fn cut(bytes: u32, smss_bytes: u32) -> u32 {
     let b_q16 = u32::from(CUTS_Q16[row(bytes, smss_bytes)]);
     reduced(bytes, b_q16, smss_bytes)
@@ -76,7 +76,7 @@ impl Control for HighSpeed {
         self.slow_start.timed_out(window, flight_bytes, now)
     }
 
-    /// Responds to a mark as to a loss (§4), but reduces the window, as in RFC 3168 §6.1.2.
+    /// Responds to a mark as to a loss (§4), but reduces the window instead of the flight, as in RFC 3168 §6.1.2.
     fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
         self.additive.reset();
         cut(window.cwnd_bytes, window.smss_bytes)

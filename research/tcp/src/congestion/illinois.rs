@@ -12,13 +12,13 @@ use super::control::{Acked, Control, Observed, Window};
 use super::newreno::NewReno;
 use super::round::{Round, Turn};
 
-/// The paper's parameters: α between 0.3 and 10 segments for each round trip, β between 1/8 and
-/// 1/2.
+/// Parameters of TCP-Illinois (Liu and others, 2006): α between 0.3 and 10 segments for each round trip, β
+/// between 1/8 and 1/2.
 const ALPHA_LEAST_Q16: u32 = ONE_SEGMENT_Q16 * 3 / 10;
 const ALPHA_MOST_Q16: u32 = ONE_SEGMENT_Q16 * 10;
 const BETA_LEAST_Q16: u32 = 1 << 13;
 const BETA_MOST_Q16: u32 = 1 << 15;
-/// W_thresh: below it α = 1 and β = 1/2, the standard behaviour.
+/// W_thresh in segments: below this window α = 1 and β = 1/2, the standard behaviour.
 const THRESHOLD_SEGMENTS: u32 = 15;
 /// θ: after this many round trips without a queue α jumps to its maximum.
 const LOW_ROUNDS: u32 = 5;
@@ -30,9 +30,9 @@ pub struct Illinois {
     additive: Additive,
     alpha_q16: u32,
     beta_q16: u32,
-    /// T_min; `None` before the first sample.
+    /// T_min of TCP-Illinois: the shortest round-trip time measured; `None` before the first sample.
     least_rtt: Option<Nanos>,
-    /// T_max.
+    /// T_max of TCP-Illinois: the longest round-trip time measured.
     most_rtt: Nanos,
     /// Sum of the round-trip samples of the current round.
     sum_ns: u64,
@@ -63,8 +63,9 @@ impl Default for Illinois {
     }
 }
 
-/// Returns f1: α_max up to d1, then κ1/(κ2 + d_a), which falls to α_min at d_m. κ1 and κ2 are
-/// multiplied by (α_max − α_min)/α_min, so that the only division comes last.
+/// Returns α = f1(d_a) for a mean queueing delay d_a, of at most d_m: α_max up to d1 = d_m/100, then κ1/(κ2 + d_a),
+/// which falls to α_min at d_m. κ1 and κ2 are multiplied by (α_max − α_min)/α_min, so that the only division comes
+/// last.
 fn f1_q16(d_a_ns: u64, d_m_ns: u64) -> u32 {
     let d1_ns = d_m_ns / 100;
     if d_a_ns <= d1_ns {
@@ -77,7 +78,8 @@ fn f1_q16(d_a_ns: u64, d_m_ns: u64) -> u32 {
     alpha as u32
 }
 
-/// Returns f2: β_min up to d2 = d_m/10, β_max from d3 = 8/10·d_m on, κ3 + κ4·d_a between them.
+/// Returns β = f2(d_a) for a mean queueing delay d_a: β_min up to d2 = d_m/10, β_max from d3 = 8/10·d_m on, κ3 + κ4·d_a
+/// between them.
 fn f2_q16(d_a_ns: u64, d_m_ns: u64) -> u32 {
     let (d2_ns, d3_ns) = (d_m_ns / 10, d_m_ns / 10 * 8);
     if d_a_ns <= d2_ns {
@@ -111,8 +113,8 @@ impl Illinois {
         self.beta_q16 = f2_q16(d_a_ns, d_m_ns);
     }
 
-    /// Returns f1, except that once the delay was above d1, α returns to its maximum only after θ
-    /// rounds below d1: a single round may be an outlier.
+    /// Returns α = f1(d_a), with one exception: once the delay was above d1, α returns to its maximum only after θ
+    /// rounds below d1, since a single round may be an outlier.
     fn next_alpha_q16(&mut self, d_a_ns: u64, d_m_ns: u64) -> u32 {
         if d_a_ns > d_m_ns / 100 {
             self.was_high = true;

@@ -26,13 +26,13 @@ use crate::config::CongestionControl;
 /// A congestion control of any kind, without a pointer to follow.
 #[derive(Clone, Debug)]
 pub enum Law {
-    /// NewReno (RFC 5681).
+    /// NewReno of RFC 5681.
     NewReno(NewReno),
-    /// CUBIC (RFC 9438).
+    /// CUBIC of RFC 9438.
     Cubic(Cubic),
-    /// DCTCP (RFC 8257).
+    /// DCTCP of RFC 8257.
     Dctcp(Dctcp),
-    /// HighSpeed TCP (RFC 3649).
+    /// HighSpeed TCP of RFC 3649.
     HighSpeed(HighSpeed),
     /// TCP Vegas (Brakmo and Peterson 1995).
     Vegas(Vegas),

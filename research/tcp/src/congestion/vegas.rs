@@ -26,9 +26,10 @@ const LEAST_SAMPLES: u32 = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Vegas {
     conventional: NewReno,
-    /// BaseRTT: the minimum ever measured.
+    /// BaseRTT of Vegas: the shortest round-trip time ever measured; `None` before the first sample.
     base_rtt: Option<Nanos>,
-    /// The minimum of the current round, which delayed ACKs and bursts distort the least.
+    /// The shortest round-trip time of the current round; `None`: no sample yet. Of all statistics, delayed ACKs and
+    /// bursts distort the minimum least.
     round_rtt: Option<Nanos>,
     samples: u32,
     /// Bytes acknowledged in the current round outside of slow start.

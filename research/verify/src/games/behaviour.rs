@@ -6,10 +6,10 @@ use crate::games::MSS;
 use crate::games::plan::{Counts, Plan};
 use crate::games::trick::{Disguise, Trick};
 
-/// A frame of the guest.
+/// A frame that the adversarial guest sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// The TCP segment in it.
+    /// The TCP segment in the frame.
     pub segment: Segment,
     /// What hides the segment from the port.
     pub disguise: Disguise,
@@ -17,23 +17,23 @@ pub struct Frame {
     pub dies: bool,
 }
 
-/// Carries a frame of the guest to its port; returns whether the port has let it go.
+/// Carries a frame of the guest to its port; returns whether the port has let the frame pass.
 pub type Send<'a> = &'a mut dyn FnMut(Frame) -> bool;
 
-/// The tricks that last.
+/// The guest's tricks that last for some time.
 #[derive(Clone, Copy, Debug)]
 pub struct Behaviour {
-    /// How many bytes beyond its windows the guest sends.
+    /// Number of bytes that the guest sends beyond its windows.
     pub overrun: u32,
-    /// How many bytes the guest keeps in flight, whatever its windows.
+    /// Number of bytes that the guest keeps in flight, whatever its windows; 0: as its windows allow.
     pub flood: u32,
     /// Whether the guest ignores its own congestion control during loss recovery.
     pub reckless: bool,
-    /// The payload of a full segment.
+    /// Payload of a full segment, in bytes.
     pub segment_bytes: u32,
     /// The distance from the right ACK number to the one that the guest sets.
     pub false_ack: u32,
-    /// TCP flags that the guest sets.
+    /// TCP flags that the guest sets in addition to the right ones.
     pub flags: u8,
     /// The ECN codepoint that the guest sets.
     pub ecn: u8,
@@ -46,7 +46,7 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// Returns the behaviour of a plan when this has happened.
+    /// Returns the behaviour of a plan when the events have happened as often as `since` says.
     #[must_use]
     pub fn at(plan: &Plan, since: &Counts) -> Behaviour {
         let mut behaviour = Behaviour {
@@ -78,7 +78,7 @@ impl Behaviour {
         behaviour
     }
 
-    /// Returns the frame of a segment.
+    /// Returns the frame of a segment, with the tricks of this behaviour.
     #[must_use]
     pub fn dress(&self, segment: Segment) -> Frame {
         Frame {

@@ -8,22 +8,22 @@ use crate::games::network::Network;
 use crate::games::plan::Plan;
 use crate::games::port::Guard;
 
-/// Plans that one chain tries. Each chain has a network of its own and knows nothing of the others.
+/// Number of plans that one chain tries. Each chain has a network of its own and knows nothing of the others.
 pub const CHAIN_PLANS: u64 = 3_000;
-/// The best plans of a chain, from which it goes on.
+/// Number of best plans of a chain that it keeps and changes.
 const KEPT: usize = 12;
-/// Short games after which a plan's mean counts, and after which it is played no more.
+/// Number of short games from which a plan's mean counts, and number after which the plan is played no more.
 const GAMES_LEAST: u64 = 8;
 const GAMES_MOST: u64 = 64;
 
 /// A plan with the mean of its games.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// What the adversary does.
+    /// Plan of the adversary's tricks.
     pub plan: Plan,
-    /// What it achieves.
+    /// What the adversary gains by the plan.
     pub standing: Standing,
-    /// Whether it was judged: its standing is of whole games.
+    /// Whether the plan was judged: then its standing is of whole games, otherwise of short ones.
     pub is_judged: bool,
 }
 
@@ -36,18 +36,18 @@ pub struct Chain {
     games: u64,
 }
 
-/// The plans of one law and profile, in chains.
+/// A search against one law, profile and guard, in chains.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// The law of all ports.
+    /// Law at the ports of all guests.
     pub law: Law,
-    /// The profile of the law.
+    /// Profile of the ports' law.
     pub profile: u32,
-    /// The guard at the ports.
+    /// Guard at the ports of all guests.
     pub guard: Guard,
-    /// The core of the ports.
+    /// Core that decides at the ports.
     pub core: Core,
-    /// The seed of all chains.
+    /// Seed of all chains of the search.
     pub seed: u64,
 }
 
@@ -64,7 +64,7 @@ impl Campaign {
         }
     }
 
-    /// Returns the network of the chain with this number; in each second one games are brief.
+    /// Returns the network of the chain with this number. Chains with odd numbers have brief games.
     #[must_use]
     pub fn network(&self, number: u64) -> Network {
         let mut random = Stream::new(self.seed, &format!("chain {number}"));
@@ -91,19 +91,19 @@ impl Campaign {
 }
 
 impl Chain {
-    /// Returns the chain's network.
+    /// Returns the network in which the chain plays.
     #[must_use]
     pub fn network(&self) -> &Network {
         self.arena.network()
     }
 
-    /// Returns the best plan so far.
+    /// Returns the best plan so far; `None` before the first.
     #[must_use]
     pub fn best(&self) -> Option<&Tried> {
         self.best.first()
     }
 
-    /// Judges the best plan so far by whole games, unless it was judged.
+    /// Returns the best plan so far, judged by whole games; `None` before the first plan.
     pub fn judged_best(&mut self) -> Option<Tried> {
         let mut best = self.best.first()?.clone();
         if !best.is_judged {
@@ -120,7 +120,7 @@ impl Chain {
         self.games
     }
 
-    /// Tries the next plan. Returns one that breaks a bar, if one was found now.
+    /// Tries the next plan. Returns the best plan if it was judged now and breaks a bar; otherwise `None`.
     pub fn next_plan(&mut self) -> Option<&Tried> {
         let plan = self.draw();
         let mut tried = Tried {
@@ -169,7 +169,7 @@ impl Chain {
         worst.is_none_or(|worst| tried.standing.reward() > worst.standing.reward())
     }
 
-    /// Plays one of the best plans once more: the luck that has brought it there comes to an end.
+    /// Plays one of the best plans once more, so that a plan that was only lucky loses its place.
     fn play_on(&mut self) {
         let place = self.random.below(self.best.len().max(1) as u64) as usize;
         let Some(one) = self.best.get(place) else {
@@ -182,8 +182,8 @@ impl Chain {
         }
     }
 
-    /// Plays the best plan more, if it seems to break a bar, and judges it by whole games at last. Returns
-    /// it if it does break one.
+    /// Plays the best plan once more if it seems to break a bar, and after enough games judges it by whole games.
+    /// Returns the plan if it breaks a bar.
     fn judge_best(&mut self) -> Option<&Tried> {
         let best = self.best.first()?;
         if best.is_judged || best.standing.reward() <= GAIN_MAX {

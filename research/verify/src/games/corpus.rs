@@ -20,18 +20,18 @@ const TEXT: &str = include_str!("corpus.txt");
 /// A plan with the network in which it was found.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The law of all ports.
+    /// Law at the ports of all guests.
     pub law: Law,
     /// The network in which the plan was found.
     pub network: Network,
-    /// The guard at the ports.
+    /// Guard at the ports of all guests.
     pub guard: Guard,
-    /// What the adversary does.
+    /// Plan of the adversary's tricks.
     pub plan: Plan,
 }
 
 impl Entry {
-    /// Reads a line: law, profile, guard, the network's name, and the plan.
+    /// Reads a line: law, profile, guard, the network's name, and the plan; `None`: the line has another form.
     fn parse(line: &str) -> Option<Entry> {
         let mut words = line.splitn(5, ' ');
         let law = Law::named(words.next()?)?;
@@ -59,7 +59,7 @@ impl Entry {
 /// Returns the entries of the corpus.
 ///
 /// # Panics
-/// If a line is none.
+/// If a line is no entry.
 #[must_use]
 pub fn entries() -> Vec<Entry> {
     let lines = TEXT.lines().filter(|line| !line.starts_with('#'));

@@ -15,25 +15,26 @@ const ACK: u8 = consts::ACK as u8;
 const ECE: u8 = consts::ECE as u8;
 const CWR: u8 = consts::CWR as u8;
 
-/// Frames of a guest have at most this many bytes of payload.
+/// Maximum payload of a guest's frame, in bytes.
 const PAYLOAD_MAX: u32 = 65_000;
-/// Tricks that a guest may play before it has sent data. More would take room on the link, for which a
-/// guest needs no trick: UDP does the same.
+/// Number of tricks that a guest may play before it has sent data. More would take room on the link, for which a guest
+/// needs no trick: UDP does the same.
 const FREE_TRICKS: u32 = 32;
-/// Moves of a guest in a game of 2 s. A real one takes longer.
+/// Maximum number of times that a guest's flow moves to another host in a game. A real move takes longer than this
+/// allows.
 const MOVES_MAX: u32 = 16;
 
-/// A guest with its plan.
+/// A guest that follows a plan of tricks.
 #[derive(Clone, Debug)]
 pub struct Guest {
     plan: Plan,
     tcp: Sender,
-    /// What had happened when the guest acted last.
+    /// How often each event had happened when the guest acted last.
     since: Counts,
-    /// Tricks that were played, and those of them that take room on the link.
+    /// Number of tricks that were played; `useless`: of those that take room on the link.
     played: u32,
     useless: u32,
-    /// Moves that were played, and the one that is due: the other host's clock, and the layout there.
+    /// Number of moves that were played; `due`: the move that is due, by the other host's clock and layout.
     moves: u32,
     due: Option<(u32, u32)>,
 }
@@ -58,7 +59,8 @@ impl Guest {
         self.tcp.hear(segment, tick);
     }
 
-    /// Returns the clock and the layout of the host that the guest has moved to since the last call, if it has.
+    /// Returns the clock and the layout of the host to which the guest has moved since the last call; `None`: it has
+    /// not moved.
     pub fn take_move(&mut self) -> Option<(u32, u32)> {
         self.due.take()
     }
@@ -94,8 +96,9 @@ impl Guest {
         }
     }
 
-    /// Counts a trick. Returns whether the guest may play it: those that take room on the link as often
-    /// as an eighth of its segments, all together as often as all of them, and [`MOVES_MAX`] moves.
+    /// Returns whether the guest may play a trick, and counts the trick if so. Beyond [`FREE_TRICKS`], it may play one
+    /// trick for each full segment that it has sent, and one that takes room on the link for each eighth segment; and
+    /// at most [`MOVES_MAX`] moves.
     fn may_play(&mut self, trick: Trick) -> bool {
         let sent = self.tcp.end.wrapping_sub(self.tcp.iss) / MSS;
         let takes_room = trick.takes_volume();
@@ -153,7 +156,7 @@ impl Guest {
         }
     }
 
-    /// Performs a trick once.
+    /// Performs a trick of the guest once.
     fn play(&mut self, trick: Trick, behaviour: &Behaviour, send: Send<'_>) {
         let base = self.tcp.segment(self.tcp.nxt, 0);
         match trick {

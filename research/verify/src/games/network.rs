@@ -9,10 +9,10 @@ use crate::games::{MSS, TICK_NS, TICKS};
 
 /// Ethernet, IPv4 and TCP headers without options, of each segment on the link.
 const HEADER_BYTES: u64 = 54;
-/// A full segment on the link.
+/// Size of a full segment on the link, in bytes.
 pub const FULL_BYTES: u64 = MSS as u64 + HEADER_BYTES;
 
-/// The length of a brief game, 150 ms: its guests have hardly left slow start.
+/// Length of a brief game in ticks, 150 ms: its guests have hardly left slow start.
 const BRIEF_TICKS: u64 = 1_500;
 /// What the name of a network with brief games begins with.
 const BRIEF: &str = "brief:";
@@ -20,20 +20,19 @@ const BRIEF: &str = "brief:";
 /// The network of a game: bottleneck, delays, policy and number of guests.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// The seed that it was drawn from.
+    /// The seed from which the network was drawn.
     pub seed: u64,
-    /// From the link to the peer and back to the guest.
+    /// Delay in ticks from the link to the peer and back to the guest, without noise.
     pub delay_ticks: u64,
-    /// Length of the queue in full segments from which the link marks what is ECT, and drops the rest;
-    /// 0: it does neither.
+    /// Queue length in full segments from which the link marks ECT segments and drops all others; 0: it does neither.
     pub mark_segments: usize,
-    /// Length of the queue from which the link drops all.
+    /// Queue length in full segments from which the link drops all.
     pub limit_segments: usize,
     /// The number of honest guests beside the first.
     pub neighbours: usize,
     /// Whether peers acknowledge every second segment only.
     pub delayed_acks: bool,
-    /// The length of a game in ticks.
+    /// Length of a game in ticks.
     pub ticks: u64,
     /// The core of the guests' ports.
     pub core: Core,
@@ -78,8 +77,8 @@ impl Network {
         }
     }
 
-    /// Returns the network with brief games: in them counts what a connection gains that ends, or rests, before the
-    /// law has taken back what it got at its begin.
+    /// Returns the network with brief games, which show what a connection gains that ends, or rests, before the law has
+    /// taken back what the connection got at its start.
     #[must_use]
     pub fn brief(mut self) -> Network {
         self.ticks = BRIEF_TICKS;
@@ -92,7 +91,7 @@ impl Network {
         self.ticks == BRIEF_TICKS
     }
 
-    /// Draws the network that [`Network::name`] names.
+    /// Draws the network with this name ([`Network::name`]); `None`: it is no network's name.
     #[must_use]
     pub fn named(law: Law, name: &str) -> Option<Network> {
         let seed = name.strip_prefix(BRIEF).unwrap_or(name);
@@ -135,7 +134,7 @@ impl Network {
 pub struct Link {
     queue: VecDeque<(usize, Segment)>,
     queued_bytes: u64,
-    /// Bytes that the link has had time for, and has not carried.
+    /// Bytes that the link has had time to carry, and has not carried.
     credit_bytes: u64,
 }
 
@@ -146,7 +145,7 @@ pub fn wire_bytes(segment: &Segment) -> u64 {
 }
 
 impl Link {
-    /// Puts a segment into the queue, marks or drops it.
+    /// Puts a segment of guest `of` into the queue, marked if the queue is long, or drops it.
     pub fn enqueue(&mut self, network: &Network, of: usize, mut segment: Segment) {
         let length = (self.queued_bytes / FULL_BYTES) as usize;
         if length >= network.limit_segments {
@@ -170,7 +169,7 @@ impl Link {
         };
     }
 
-    /// Returns the next segment that the link has had time to carry.
+    /// Returns the next segment that the link has had time to carry, with its guest's number; `None`: there is none.
     pub fn carry(&mut self) -> Option<(usize, Segment)> {
         let (_, segment) = self.queue.front()?;
         let bytes = wire_bytes(segment);

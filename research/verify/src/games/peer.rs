@@ -11,7 +11,7 @@ const ACK: u8 = consts::ACK as u8;
 const ECE: u8 = consts::ECE as u8;
 const CWR: u8 = consts::CWR as u8;
 
-/// The window field, and its scale.
+/// The window field that the peer sends.
 const WINDOW: u16 = 65_535;
 /// The scale of the receiver's windows.
 pub const WSCALE: u8 = 5;
@@ -23,25 +23,25 @@ const DELAY_TICKS: u64 = 400;
 pub struct Peer {
     /// Whether the echo is exact (RFC 8257 §3.2) or classic (RFC 3168 §6.1.3).
     exact: bool,
-    /// Whether it acknowledges every second segment only.
+    /// Whether the peer acknowledges only every second segment.
     delays: bool,
-    /// The peer's initial sequence number.
+    /// Initial sequence number that the peer itself uses.
     irs: u32,
     /// The guest's initial sequence number, once connected.
     iss: Option<u32>,
     ecn: bool,
-    /// All before this has arrived.
+    /// Sequence number before which all data has arrived.
     received: u32,
     /// Data beyond a gap: disjoint ranges in order.
     beyond: Vec<(u32, u32)>,
-    /// ECE is set: until CWR, or, with an exact echo, until an unmarked segment.
+    /// Whether ACKs carry ECE: until CWR, or, with an exact echo, until an unmarked segment.
     echoes: bool,
-    /// Segments without an ACK, and the tick at which the ACK is due.
+    /// Tick at which the ACK of a lone segment is due; `None`: no segment waits for its ACK.
     unacknowledged: Option<u64>,
 }
 
 impl Peer {
-    /// Creates a listening peer.
+    /// Creates a peer that waits for a connection.
     #[must_use]
     pub fn new(exact: bool, delays: bool, irs: u32) -> Peer {
         Peer {
@@ -65,7 +65,7 @@ impl Peer {
         })
     }
 
-    /// Takes a segment from the link; returns the answer, if there is one now.
+    /// Takes a segment from the link; returns the answer, `None` if none is due now.
     pub fn hear(&mut self, segment: &Segment, tick: u64) -> Option<Segment> {
         if segment.flags & RST != 0 {
             return None;
@@ -101,7 +101,7 @@ impl Peer {
         Some(answer)
     }
 
-    /// Returns the delayed ACK, if its time has come.
+    /// Returns the delayed ACK if its time has come; otherwise `None`.
     pub fn wake(&mut self, tick: u64) -> Option<Segment> {
         self.unacknowledged.take_if(|due| *due <= tick)?;
         Some(self.answer())
@@ -138,7 +138,7 @@ impl Peer {
         })
     }
 
-    /// Takes data; returns whether it is the next and leaves no gap.
+    /// Takes data. Returns whether the data is the next expected, and no gap is or was open.
     fn take(&mut self, seq: u32, bytes: u32) -> bool {
         let end = seq.wrapping_add(bytes);
         let window_bytes = u32::from(WINDOW) << WSCALE;

@@ -9,41 +9,41 @@ use crate::games::{TICKS, of_any_size};
 
 const PSH: u8 = consts::PSH as u8;
 
-/// The most tricks of a plan.
+/// Maximum number of tricks of a plan.
 const TRICKS_MAX: usize = 40;
-/// The tick from which guests have settled. Who is silent before may gain or lose by chance.
+/// The tick from which guests have settled. A guest that is silent before may gain or lose by chance.
 const SETTLED_TICKS: u64 = 1_500;
 
-/// What a trick's times are counted in.
+/// The events that a trick's times count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Clock {
-    /// Ticks of the game.
+    /// Times count ticks of the game.
     Ticks,
-    /// ACKs of new data that the guest has heard.
+    /// Times count ACKs of new data that the guest has received.
     Acks,
-    /// Eighths of the flight that were acknowledged: eight of them are a round trip.
+    /// Times count eighths of the flight that were acknowledged: eight of them are a round trip.
     Eighths,
-    /// Windows an eighth smaller than the largest since the last of them.
+    /// Times count cuts: windows that are smaller by more than an eighth than the largest since the last cut.
     Cuts,
 }
 
 /// How often the events of each [`Clock`] have happened.
 pub type Counts = [u64; 4];
 
-/// A trick with its times.
+/// A trick of the guest, with the times at which it is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timed {
-    /// The trick that is done.
+    /// The trick that is played.
     pub trick: Trick,
     /// The events that `from`, `until` and `every` count.
     pub clock: Clock,
     /// Number of the first event at which the trick is done, counted by `clock`.
     pub from: u64,
-    /// Number of the event from which on it is not done any more.
+    /// Number of the event from which on the trick is done no more.
     pub until: u64,
-    /// The distance from one repetition to the next, of a trick that is repeated.
+    /// Number of events from one repetition to the next, of a trick that is repeated.
     pub every: u64,
-    /// How often it is done each time.
+    /// How often the trick is done at each repetition.
     pub times: u8,
 }
 
@@ -62,7 +62,7 @@ impl Timed {
         Timed::at_random_times(Trick::draw(random), random)
     }
 
-    /// Returns a trick that is done on every so many ticks of the whole game.
+    /// Returns a trick that is in force for the whole game, and repeated every `every` ticks.
     #[must_use]
     pub fn always(trick: Trick, every: u64) -> Timed {
         Timed {
@@ -148,13 +148,14 @@ impl Timed {
         }
     }
 
-    /// Returns whether the trick lasts, of which `since` has happened.
+    /// Returns whether the trick is in force when events have happened as often as `since` says.
     #[must_use]
     pub fn lasts(&self, since: &Counts) -> bool {
         (self.from..self.until).contains(&since[self.clock as usize])
     }
 
-    /// Returns whether the trick is due by what has happened from one time to another.
+    /// Returns whether a repetition of the trick is due at one of the events from `since` to `now`, the latter
+    /// excluded.
     #[must_use]
     pub fn is_due(&self, since: &Counts, now: &Counts) -> bool {
         let begin = since[self.clock as usize].max(self.from);
@@ -174,10 +175,10 @@ impl Plan {
         }
     }
 
-    /// Returns the plans of honest guests to compare with. No rule forbids silence, segments below the
-    /// MSS, PSH on each of them, or a SYN without window scaling or SACK (both are options), and some of
-    /// this gains a few percent by chance: who starts late, say, or whose windows are exact to the
-    /// byte. So all of these guests are silent when the plan is, and some do the rest as the plan does.
+    /// Returns the plans of honest guests to compare with. No rule forbids silence, segments below the MSS, PSH on each
+    /// segment, or a SYN without window scaling or SACK (both are options). Some of this gains a few percent by chance,
+    /// such as a late start, or windows that are exact to the byte. So all of these guests are silent when the plan is,
+    /// and some do the rest as the plan does.
     #[must_use]
     pub fn without_tricks(&self) -> Vec<Plan> {
         let greetings = [Greeting::Plain, self.greeting];
@@ -195,8 +196,8 @@ impl Plan {
         plans
     }
 
-    /// Returns an honest guest that is silent as the plan is, and with it sends small or pushed segments,
-    /// or sends nothing while the plan hides its data.
+    /// Returns an honest guest that is silent when the plan is. It also sends small segments (`small`) and PSH
+    /// (`pushed`) as the plan does, and sends nothing while the plan hides its data (`hidden`).
     fn honestly(&self, greeting: Greeting, small: bool, pushed: bool, hidden: bool) -> Plan {
         let honest = |timed: &Timed| match timed.trick {
             Trick::Silent => Some(*timed),
@@ -227,7 +228,7 @@ impl Plan {
         }
     }
 
-    /// Draws a plan with tricks more, less or changed, some of them from a mate.
+    /// Draws a plan with tricks added, removed or changed, some of them from the plan `mate`.
     #[must_use]
     pub fn changed(&self, mate: &Plan, random: &mut Stream) -> Plan {
         let mut plan = self.clone();

@@ -11,9 +11,9 @@ use crate::layout::{self, Fault};
 /// What the operator has set against guests that break the rules of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Neither `guard` nor `strict`.
+    /// The port has neither `guard` nor `strict`.
     None,
-    /// `guard = 1`.
+    /// The port has `guard = 1`.
     One,
     /// `guard = 1` and `strict = true`.
     Strict,
@@ -51,9 +51,9 @@ struct Port {
     group: Group,
     tenant: Tenant,
     member: Member,
-    /// Frames by the code of their reason.
+    /// Number of frames by the code of their reason.
     counts: Vec<u64>,
-    /// What the clock of the port's host shows more than the game's, in units of 128 µs.
+    /// How far the clock of the port's host is ahead of the game's, in units of 128 µs.
     clock: u32,
 }
 
@@ -86,8 +86,8 @@ impl Cores {
         }
     }
 
-    /// Hands the flow of a port over to a new port, of a host with this clock and through this layout. Returns
-    /// whether the new port has it.
+    /// Hands the flow of port `of` over to a new port, through this layout, on a host whose clock is `clock` units of
+    /// 128 µs ahead of the game's. Returns whether the new port has the flow.
     pub fn hand_over(&mut self, of: usize, (clock, layout): (u32, u32), now_ns: u64) -> bool {
         let old = &mut self.ports[of];
         let layout = layout::draw(layout, Fault::None);
@@ -106,7 +106,7 @@ impl Cores {
         crossed.is_some()
     }
 
-    /// Passes a frame of a guest; returns the segment that leaves the port.
+    /// Passes a frame of guest `of`; returns the segment that leaves the port, `None` if the port drops it.
     pub fn from_guest(&mut self, of: usize, frame: &Frame, now_ns: u64) -> Option<Segment> {
         if let Some(reason) = unparsed(frame.disguise) {
             let is_strict = uc_core::is_strict(&self.policy);
@@ -117,12 +117,12 @@ impl Cores {
         self.pass(of, &frame.segment, now_ns)
     }
 
-    /// Passes a segment to a guest; returns it as the guest gets it.
+    /// Passes a segment to guest `of`; returns it as the guest gets it, `None` if the port drops it.
     pub fn to_guest(&mut self, of: usize, segment: &Segment, now_ns: u64) -> Option<Segment> {
         self.pass(of, segment, now_ns)
     }
 
-    /// Returns how many frames each reason was given for at a port, without those of zero.
+    /// Returns the number of frames at port `of` by reason, without reasons that no frame had.
     #[must_use]
     pub fn counts(&self, of: usize) -> Vec<(Reason, u64)> {
         let counts = self.ports[of].counts.iter().copied();
@@ -161,7 +161,7 @@ impl Cores {
     }
 }
 
-/// Returns why a port cannot parse a frame in this disguise.
+/// Returns the reason why a port cannot parse a frame in this disguise; `None`: it can.
 fn unparsed(disguise: Disguise) -> Option<Reason> {
     let label = match disguise {
         Disguise::None => return None,

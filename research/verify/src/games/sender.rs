@@ -1,7 +1,7 @@
 //! A TCP in user space that sends data as fast as its windows and its behaviour allow.
 //!
-//! With the default behaviour it is an honest sender: it fills the windows that it is given, repairs losses by
-//! RFC 6582 and RFC 6298, and sends no more during a repair than its own congestion control would.
+//! With the default behaviour it is an honest sender: it fills the windows that it gets, repairs losses by RFC 6582 and
+//! RFC 6298, and sends no more during a repair than its own congestion control would.
 
 use uc_core::{Segment, consts};
 
@@ -13,60 +13,60 @@ const SYN: u8 = consts::SYN as u8;
 const RST: u8 = consts::RST as u8;
 const ACK: u8 = consts::ACK as u8;
 
-/// The retransmission timeout in ticks: Linux's minimum, 200 ms (RFC 6298 has 1 s).
+/// The retransmission timeout in ticks: 200 ms, Linux's minimum (RFC 6298 has 1 s).
 const RTO_TICKS: u64 = 200_000_000 / TICK_NS;
-/// The sender's own window scale.
+/// Window scale that the sender offers.
 pub const WSCALE: u8 = 7;
-/// The window field that it sends.
+/// The window field that the sender sends.
 const WINDOW: u16 = 1_000;
 
-/// A repair of lost data.
+/// A repair of lost data, under way.
 #[derive(Clone, Copy, Debug)]
 struct Repair {
-    /// The first byte behind what is to be repaired.
+    /// Sequence number after the data that is to be repaired.
     end: u32,
-    /// Segments of new data that the guest's own congestion control still lets out.
+    /// Number of segments of new data that the guest's own congestion control still allows.
     allowance: u32,
-    /// Whether a timeout began it: all in flight is sent a second time.
+    /// Whether a timeout began the repair: then all data in flight is retransmitted.
     timeout: bool,
-    /// Duplicate ACKs heard meanwhile.
+    /// Number of duplicate ACKs received during the repair.
     duplicates: u32,
 }
 
 /// One end of a connection, which sends.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// The initial sequence number.
+    /// Initial sequence number of the sender.
     pub iss: u32,
     /// Whether the peer has answered the SYN.
     pub is_open: bool,
-    /// The first unacknowledged byte.
+    /// First byte that is not acknowledged.
     pub una: u32,
-    /// The next byte to send.
+    /// Number of the next byte to send.
     pub nxt: u32,
-    /// The end of all that was sent.
+    /// Sequence number after all data ever sent.
     pub end: u32,
     /// The end of the last segment that was shorter than a full one.
     small_end: u32,
     /// The right edge of the window that was last advertised to the sender.
     pub edge: u32,
-    /// The scale of the windows that it is given.
+    /// Scale of the windows that the peer advertises.
     wscale: u8,
-    /// The right ACK number.
+    /// ACK number that the sender should send.
     pub ack: u32,
     duplicates: u32,
     repair: Option<Repair>,
     /// Whether the first unacknowledged segment is to be retransmitted.
     resends: bool,
-    /// Whether an ACK is due.
+    /// Whether the sender owes an ACK.
     answers: bool,
     /// The tick at which the retransmission timer fires.
     pub timer: u64,
-    /// How often it has in a row.
+    /// How often the retransmission timer has fired in a row.
     pub backoffs: u32,
-    /// What has happened, but for ticks.
+    /// How often the events of each clock have happened, except ticks.
     pub counts: Counts,
-    /// The first byte behind the next eighth of the flight.
+    /// Sequence number after the next eighth of the flight.
     eighth: u32,
     /// The largest window since the last cut.
     largest: u32,
@@ -219,7 +219,7 @@ impl Sender {
         });
     }
 
-    /// Sends what is lost, then new data up to the edge and as far beyond as its behaviour goes.
+    /// Sends what is lost, then new data up to the window's edge, and as far beyond as `behaviour` goes.
     pub fn transmit(&mut self, tick: u64, behaviour: &Behaviour, send: Send<'_>) {
         if behaviour.stubborn {
             (self.resends, self.repair) = (false, None);
@@ -266,9 +266,9 @@ impl Sender {
         }
     }
 
-    /// Returns the length of the next segment for so much room; 0: none. As Linux does, a part of a
-    /// segment that ends with the window follows full ones at once, while no other part is in flight
-    /// (Minshall's variant of RFC 896's rule).
+    /// Returns the length of the next segment if `room` bytes may be sent; 0: send none. As Linux does, a segment that
+    /// the window cuts short follows full ones at once (`burst`), while no other such segment is in flight (Minshall's
+    /// variant of RFC 896's rule).
     fn cut(&self, full_bytes: u32, room: i32, burst: bool) -> u32 {
         let room = room.max(0) as u32;
         let alone = !after(self.small_end, self.una);

@@ -11,10 +11,10 @@ use crate::games::plan::{Plan, Timed};
 use crate::games::port::Guard;
 use crate::games::trick::{Disguise, Greeting, Trick};
 
-/// Networks of the table, and games in each.
+/// Number of networks of the table, and of games in each.
 const NETWORKS: u64 = 3;
 const GAMES: u64 = 8;
-/// A flight that fits onto the path of no network of the table.
+/// A trick that keeps more segments in flight than the path of any network of the table holds.
 const FAR: Trick = Trick::Flood(150);
 
 fn plan(greeting: Greeting, tricks: &[(Trick, u64)]) -> Plan {
@@ -125,7 +125,7 @@ fn rows() -> Vec<(&'static str, Plan)> {
     ]
 }
 
-/// Prints the table of a law: for each trick the adversary's goodput, and in parentheses its
+/// Returns the table of a law as text: for each trick the adversary's goodput, and in parentheses its
 /// neighbours', as multiples of those with an honest guest.
 #[must_use]
 pub fn table(law: Law) -> String {

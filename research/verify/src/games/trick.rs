@@ -32,11 +32,11 @@ pub enum Greeting {
     Ecn,
     /// A SYN that offers Accurate ECN (RFC 9768).
     Accurate,
-    /// A SYN with MPTCP's option.
+    /// A SYN with the option of Multipath TCP.
     Multipath,
     /// A SYN without window scale: the guest's port then has no scale to write windows with.
     Unscaled,
-    /// A SYN without SACK.
+    /// A SYN that does not offer SACK.
     Unsacked,
     /// A SYN behind this many others that reach nobody, each with other options.
     Decoys(u8),
@@ -45,50 +45,50 @@ pub enum Greeting {
 /// One way to break a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trick {
-    /// Sends this many segments beyond its windows, as long as they leave the port.
+    /// Sends this many segments beyond the guest's windows, as long as the port lets them pass.
     Overrun(u16),
-    /// Keeps at least this many segments in flight, as long as they leave the port.
+    /// Keeps at least this many segments in flight, as long as the port lets them pass.
     Flood(u16),
     /// Ignores its own congestion control during loss recovery: it sends all that windows allow.
     Reckless,
     /// Cuts its data into segments of this many bytes.
     Small(u16),
-    /// Sets ACK numbers this far from the right one in all that it sends.
+    /// Sets ACK numbers this far from the right one in all segments that the guest sends.
     FalseAcks(u32),
-    /// Sets TCP flags and an ECN codepoint in all that it sends.
+    /// Sets TCP flags and an ECN codepoint in all segments that the guest sends.
     Signals(u8, u8),
     /// Sends its data in a disguise.
     Hidden(Disguise),
-    /// Sends nothing.
+    /// The guest sends nothing.
     Silent,
-    /// Retransmits nothing by itself.
+    /// The guest retransmits nothing on its own.
     Stubborn,
     /// Retransmits the segment that lies this many segments beyond the first unacknowledged one.
     Repeat(u16),
     /// Leaves a gap of this many segments in what it sends.
     Gap(u8),
-    /// Sends a frame of this many bytes that claims segments of the second number of bytes.
+    /// Sends a frame with this many bytes of data that claims to consist of segments of the second number of bytes.
     Giant(u16, u16),
-    /// Sends this many segments of new data that the port sees, and the peer never gets.
+    /// Sends this many segments of new data that the port sees and the peer never gets.
     Ghosts(u8),
-    /// Sends this many segments beyond its windows, after a gap of the second number of segments.
+    /// Sends this many segments beyond the guest's windows, after a gap of the second number of segments.
     Jump(u8, u16),
-    /// Sends a SYN, with this distance to its sequence number; true: nobody gets it.
+    /// Sends a SYN whose sequence number is this far from the right one; true: the peer never gets it.
     Syn(u32, bool),
-    /// Sends a SYN-ACK, with these distances to its numbers; true: nobody gets it.
+    /// Sends a SYN-ACK whose sequence and ACK numbers are this far from the right ones; true: the peer never gets it.
     SynAck(u32, u32, bool),
-    /// Sends a RST with this distance to its sequence number; nobody gets it.
+    /// Sends a RST whose sequence number is this far from the right one; the peer never gets it.
     Reset(u32),
-    /// Sends a FIN with this distance to its sequence number; nobody gets it.
+    /// Sends a FIN whose sequence number is this far from the right one; the peer never gets it.
     Fin(u32),
-    /// Sends an ACK without data, with these distances to its numbers and this window.
+    /// Sends an ACK without data, whose sequence and ACK numbers are this far from the right ones, with this window.
     Ack(u32, u32, u16),
-    /// Lets its host hand the flow over to another one, whose clock shows this many units of 128 µs more than the
-    /// game's; there flows have the layout of the second number.
+    /// Lets the guest's host hand the flow over to another host, whose clock is this many units of 128 µs ahead of the
+    /// game's. Flows on the other host have the layout of the second number.
     Move(u32, u32),
 }
 
-/// A distance in sequence numbers: often small, sometimes any.
+/// Draws a distance in sequence numbers: often small, sometimes any.
 fn distance(random: &mut Stream) -> u32 {
     let bits = random.below(32);
     let far = random.bits32() >> bits;
@@ -101,7 +101,7 @@ fn distance(random: &mut Stream) -> u32 {
 }
 
 impl Greeting {
-    /// Draws a greeting.
+    /// Draws the kind of the guest's SYN at random.
     pub fn draw(random: &mut Stream) -> Greeting {
         match random.below(10) {
             0 => Greeting::Ecn,
@@ -171,7 +171,7 @@ impl Trick {
         drawn.find(is_same).unwrap_or(self)
     }
 
-    /// Returns whether the trick is done again and again while it lasts, instead of always.
+    /// Returns whether the trick is repeated while it is in force; false: it changes all that the guest does meanwhile.
     #[must_use]
     pub fn is_repeated(self) -> bool {
         use Trick::{
@@ -191,14 +191,13 @@ impl Trick {
         )
     }
 
-    /// Returns whether strict ports hear nothing of the guest meanwhile.
+    /// Returns whether strict ports see no data of the guest while the trick is in force.
     #[must_use]
     pub fn is_silence(self) -> bool {
         matches!(self, Trick::Silent | Trick::Hidden(_))
     }
 
-    /// Returns whether each time of the trick takes room on the link, and brings nothing new to the
-    /// peer.
+    /// Returns whether each repetition of the trick takes room on the link and brings nothing new to the peer.
     #[must_use]
     pub fn takes_volume(self) -> bool {
         matches!(

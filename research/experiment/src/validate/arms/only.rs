@@ -2,14 +2,14 @@
 
 use crate::arm::Arm;
 
-/// A key that this backend can't set, what it requires, and the backends that can.
+/// A key that a backend can't set, the error message, and the backends that can set the key.
 pub(super) struct Only {
     pub key: String,
     pub message: String,
     pub arms: &'static [Arm],
 }
 
-/// Names the key, and the backends that can set it.
+/// Creates the refusal of `key` for all backends but `arms`; `what` begins its message.
 pub(super) fn only(key: impl Into<String>, what: &str, arms: &'static [Arm]) -> Only {
     Only {
         key: key.into(),
@@ -18,7 +18,7 @@ pub(super) fn only(key: impl Into<String>, what: &str, arms: &'static [Arm]) -> 
     }
 }
 
-/// Formats the backends' names.
+/// Formats the backends' names, joined by `between`.
 pub(super) fn or(arms: &[Arm], between: &str) -> String {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
     names.join(between)

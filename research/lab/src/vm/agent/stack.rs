@@ -45,8 +45,8 @@ pub fn set_up(set_up: &SetUp) -> Done<CongestionControls> {
     CongestionControls::for_names(&names, &CouplingRules::default()).map_err(text)
 }
 
-/// Returns the counters of `/proc/net/snmp` and `/proc/net/netstat`, named by section, such as
-/// `Tcp_RetransSegs`.
+/// Returns the counters of `/proc/net/snmp` and `/proc/net/netstat`, named by section, such as `Tcp_RetransSegs`, and
+/// those of the module `pvtcp` if it is loaded, as `Pvtcp_…`.
 pub fn counters() -> Done<BTreeMap<String, u64>> {
     let mut all = tcp_counters::read().map_err(|error| error.to_string())?;
     // Counters of guest/pvtcp, if it is loaded: a name and a number in each line.

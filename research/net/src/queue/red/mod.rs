@@ -23,7 +23,7 @@ enum Action {
     Pass,
     /// Between min and max, and this packet was chosen.
     Early,
-    /// At or above max.
+    /// The average is at or above max: the packet is marked or dropped.
     Forced,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct Red {
     tail: DropTail,
     ecn: bool,
     random: Stream,
-    /// Average queue in bytes, fixed point with Wlog fractional bits.
+    /// Average queue in bytes, fixed point with `wlog` fractional bits.
     average_scaled: u64,
-    /// Packets since the last random number; −1 while the average is outside the thresholds.
+    /// Number of packets since `target` was drawn; −1 while the average is outside the thresholds.
     since_random: i64,
-    /// Random number that the product of excess and count must reach.
+    /// Random number: a packet is chosen when (average − min) × `since_random` reaches it.
     target: u64,
     /// When the transmitter last found the queue empty; `None` while packets arrive.
     idle_since: Option<Nanos>,
@@ -58,8 +58,8 @@ impl Red {
         })
     }
 
-    /// Decides on an arriving packet. Linux marks before its child queue checks the limit; the only
-    /// visible difference is that a mark on a packet that is then dropped is not counted here.
+    /// Decides on an arriving packet. Linux marks before its child queue checks the limit. The only visible difference:
+    /// this code does not count a mark on a packet that is then dropped.
     pub(crate) fn judge(&mut self, arrival: &Arrival) -> Verdict {
         self.average_scaled = match self.idle_since.take() {
             Some(idle_since) => self.average_after_idle(arrival.at.since(idle_since)),
@@ -89,8 +89,7 @@ impl Red {
         self.average_scaled >> self.parameters.wlog
     }
 
-    /// Starts the idle period at `now`, when the transmitter found nothing. A queue that is idle
-    /// already keeps its start.
+    /// Starts the idle period at `now`, when the transmitter found nothing, unless an idle period has started already.
     pub(crate) fn emptied(&mut self, now: Nanos) {
         self.idle_since.get_or_insert(now);
     }

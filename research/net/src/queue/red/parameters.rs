@@ -9,25 +9,25 @@ use uc_words::BitsPerSec;
 
 use crate::error::SpecError;
 
-/// The parameters of `tc qdisc … red`, named as there: min, max, limit, burst, avpkt (`packet`),
-/// probability, bandwidth, ecn.
+/// The parameters of `tc qdisc … red`, named as in `tc`: min, max, limit, burst, avpkt (`packet`), probability,
+/// bandwidth, ecn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedSpec {
     /// Average queue in bytes below which no packet is marked or dropped.
     pub min_bytes: u32,
     /// Average queue in bytes from which every packet is marked or dropped.
     pub max_bytes: u32,
-    /// Maximum queue length in bytes.
+    /// Maximum length of the queue, in bytes.
     pub limit_bytes: u32,
     /// Packets that may arrive at once before the average reaches min; determines the weight.
     pub burst_packets: u32,
     /// Average packet in bytes, tc-red's avpkt.
     pub packet_bytes: u32,
-    /// Probability when the average is at max, in parts per million.
+    /// Probability of a mark or drop when the average is at max, in parts per million.
     pub probability_ppm: u32,
     /// The link's rate, for the decay of the average while the queue is empty.
     pub bandwidth: BitsPerSec,
-    /// Whether packets that can be marked are marked instead of dropped.
+    /// Whether RED marks packets that can be marked, instead of dropping them.
     pub ecn: bool,
 }
 
@@ -66,9 +66,9 @@ impl RedParameters {
     /// Derives the parameters, and refuses what `tc` or the kernel refuses.
     ///
     /// # Errors
-    /// Names the value that can't be used and the remedy. Deviates from `tc` in two places, where
-    /// it refuses: zeros, which `tc` reads as "choose for me", and a packet shorter than a
-    /// microsecond, for which `tc` makes a table that never decays.
+    /// Names the value that can't be used and the remedy. Refuses two kinds of values that `tc` takes: zeros, which
+    /// `tc` reads as "choose for me", and packets shorter than a microsecond, for which `tc` makes a table that never
+    /// decays.
     pub fn derive(spec: &RedSpec) -> Result<RedParameters, SpecError> {
         check_ranges(spec)?;
         let wlog = averaging_weight_log(spec)?;
@@ -101,8 +101,7 @@ impl RedParameters {
         })
     }
 
-    /// Returns the longest idle time that the table covers, in microseconds (32 bits in the
-    /// kernel).
+    /// Returns the longest idle time that the table covers, in microseconds; computed in 32 bits, as in the kernel.
     pub(super) fn idle_max_us(&self) -> u64 {
         u64::from((255u64 << self.scell_log) as u32)
     }
@@ -147,8 +146,8 @@ fn check_ranges(spec: &RedSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Returns the logarithm of the smallest weight 2^−wlog that admits a burst: the largest W with
-/// burst + 1 − min/packet ≤ (1 − (1 − W)^burst) / W (Floyd and Jacobson §5, upper bound on W).
+/// Returns wlog of the largest weight W = 2^−wlog that admits a burst: burst + 1 − min/packet must be at most
+/// (1 − (1 − W)^burst) / W (Floyd and Jacobson §5, upper bound on W).
 fn averaging_weight_log(spec: &RedSpec) -> Result<u8, SpecError> {
     let burst = f64::from(spec.burst_packets);
     let room = burst + 1.0 - f64::from(spec.min_bytes) / f64::from(spec.packet_bytes);
