@@ -35,14 +35,15 @@ static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == UC_SYN;
 }
 
-/* Returns whether the host negotiated for the guest, and so writes the flow's segments. */
+/* Returns whether the host changes the flow's segments: not if policy only observes, or if the port
+ * has not seen the flow's handshake (UC_FLOW_ADOPTED). */
 static __always_inline __u8 uc_writes(const struct uc_flow *flow)
 {
 	return !uc_observes(&flow->policy) && !(flow->bits & UC_FLOW_ADOPTED);
 }
 
-/* Updates the shadow for a segment of the guest in an established flow. Returns what the segment
- * is. */
+/* Updates the shadow for a segment of the guest in an established flow. Returns UC_SENT_*, what the
+ * segment is to the law. */
 static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow, struct uc_annex *annex,
 						     const struct uc_segment *segment, __u64 now_ns)
 {
@@ -118,7 +119,8 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, struct uc_annex 
 }
 
 /* Holds a flow whose windows can't be written: the guard measures its data against the law's own
- * window. Where nothing is held, the guest has the peer's. */
+ * window. If the port only echoes the flow's marks (uc_only_echoes()), no guard drops, and the edge
+ * is the peer's. */
 static __always_inline void uc_hold_flow(struct uc_flow *flow, __u32 ack)
 {
 	__u32 bytes = uc_only_echoes(flow) ? (__u32)flow->peer_window << uc_wscale(flow)
@@ -129,7 +131,8 @@ static __always_inline void uc_hold_flow(struct uc_flow *flow, __u32 ack)
 	uc_give(flow, ack + uc_min(bytes, 1U << 30));
 }
 
-/* Writes the law's window into an ACK to the guest, and records it as advertised. */
+/* Writes the law's window into an ACK to the guest, and records it as advertised. The ACK of an
+ * observed or held flow is not changed. `duplicate`: it is a duplicate ACK. */
 static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segment *segment,
 				    __u8 duplicate, struct uc_edit *edit)
 {
@@ -150,7 +153,7 @@ static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segmen
 }
 
 /* Writes the window of an ACK that a later one has overtaken: the right edge stays, since the guest
- * may receive this ACK first. That of a held flow is not written. */
+ * may receive this ACK first. The window of a held flow is not written. */
 static __always_inline void uc_tell_edge(const struct uc_flow *flow,
 					 const struct uc_segment *segment, struct uc_edit *edit)
 {
@@ -234,7 +237,8 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow, struct u
 	return reason;
 }
 
-/* Returns what becomes of a segment before the handshake is done: strict mode drops data. */
+/* Returns the reason for a segment that comes before the handshake is done: strict mode drops data of
+ * the guest; any other segment passes, and renews the flow's idle time if it is the guest's. */
 static __always_inline enum uc_reason uc_too_early(struct uc_flow *flow,
 						   const struct uc_segment *segment, __u64 now_ns)
 {
@@ -254,15 +258,16 @@ static __always_inline __u8 uc_is_unechoed(const struct uc_flow *flow,
 	       uc_has_feedback(flow) && !uc_observes(&flow->policy);
 }
 
-/* Returns whether the guard is off: without ACKs the port does not know what the guest may send. In
- * strict mode it stays. */
+/* Returns whether the guard ignores this segment: the port sees no ACKs (`blind`), so it does not
+ * know what the guest may send. In strict mode the guard stays. */
 static __always_inline __u8 uc_is_unguarded(const struct uc_flow *flow,
 					    const struct uc_segment *segment)
 {
 	return segment->blind && !uc_is_strict(&flow->policy);
 }
 
-/* Handles a RST. Its receiver may still refuse it: the flow stays, and is collected sooner. */
+/* Handles a RST, and returns the reason to count it by. The RST's receiver may still refuse it, so
+ * the flow stays in the table, but becomes stale sooner. */
 static __always_inline enum uc_reason
 uc_reset(struct uc_flow *flow, const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
 {
@@ -282,8 +287,9 @@ uc_reset(struct uc_flow *flow, const struct uc_segment *segment, __u64 now_ns, s
 	return uc_only_echoes(flow) ? UC_COARSE_WINDOW : UC_TRANSLATED;
 }
 
-/* Lets the flow go on from a segment of the guest beyond what the port knows of it, or not.
- * Returns UC_TRANSLATED, UC_RESYNCED (it has gone on), or UC_BEYOND_EDGE: drop the segment. */
+/* Checks a segment of the guest against the advertised windows. Returns UC_TRANSLATED: the flow is
+ * unchanged. UC_RESYNCED: the segment lies beyond them after a pause, and the flow goes on from its
+ * sequence number (missed.h). UC_BEYOND_EDGE: drop the segment. */
 static __always_inline enum uc_reason uc_keep_up(struct uc_flow *flow, struct uc_annex *annex,
 						 const struct uc_segment *segment, __u64 now_ns)
 {
@@ -363,7 +369,7 @@ static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, struct uc_a
 		return UC_STRICT_NO_HANDSHAKE;
 	if (!segment->payload_bytes)
 		return UC_NO_HANDSHAKE;
-	uc_begin(flow, annex, policy, segment, 1, 0, now_ns);
+	uc_begin(flow, annex, policy, segment, now_ns);
 	flow->bits = UC_FLOW_UNSURE | UC_FLOW_HELD | UC_FLOW_ADOPTED;
 	uc_set_way(flow, UC_WAY_NONE);
 	uc_set_handshake(flow, 0, 1); /* the scale is unknown: options are those of SYNs */

@@ -35,10 +35,15 @@ static __always_inline __u8 uc_withheld(const struct uc_policy *policy,
 /* Removes offers from a SYN or SYN-ACK. Returns the options removed, UC_OPT_*. */
 static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct uc_segment *segment)
 {
-	__u8 removed = segment->options & uc_withheld(policy, segment);
+	__u8 removed;
 
+	/* without these uc_withheld() finds none */
+	if (!(policy->modes & (UC_MODE_STRICT | UC_WITHHELD_ANY)) &&
+	    !(segment->options & UC_OPT_AE))
+		return 0;
 	if (segment->options & UC_OPT_SIGNED)
 		return 0;
+	removed = segment->options & uc_withheld(policy, segment);
 	segment->options &= ~removed;
 	if (removed & UC_OPT_WSCALE)
 		segment->wscale = 0;
@@ -49,8 +54,9 @@ static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct 
 	return removed;
 }
 
-/* Returns the reason that a packet is counted by: one that lost what can't be translated has its
- * own, and a peer's offer of AccECN, to which the host agrees by classic ECN. */
+/* Returns the reason that a packet is counted by. It is `reason`, but in place of UC_TRANSLATED:
+ * UC_DOWNGRADED if the edit removes what can't be translated, or UC_ACCURATE_ECN for a peer's SYN
+ * with AccECN, which the host answers by classic ECN. */
 static __always_inline enum uc_reason
 uc_counted_as(enum uc_reason reason, const struct uc_segment *segment, const struct uc_edit *edit)
 {

@@ -43,7 +43,7 @@ enum uc_way {
 #define UC_FEEDBACK_MARKED  0x08 /* the guest's ACKs get ECE until the peer's CWR */
 
 /* uc_flow.bits */
-#define UC_FLOW_SACK       0x0001 /* both ends may use SACK: the guest's loss recovery is RFC 6675 */
+#define UC_FLOW_SACK       0x0001 /* both ends may use SACK: the guest recovers by RFC 6675 */
 #define UC_FLOW_TIMESTAMPS 0x0002
 #define UC_FLOW_LIMITED    0x0010 /* the guest filled the window: growth is allowed */
 #define UC_FLOW_TIMED      0x0020 /* timed_seq waits for its ACK */
@@ -53,11 +53,11 @@ enum uc_way {
 #define UC_FLOW_TIMED_OUT  0x0200  /* ssthresh was set by a timeout of the segment at snd_una */
 #define UC_FLOW_WSCALE     0x0400  /* the sender of the SYN offered window scaling */
 #define UC_FLOW_NODELAY    0x0800  /* two sub-MSS segments are in flight at once: no Nagle */
-#define UC_FLOW_PAIRS      0x1000  /* window.h: cuts no sub-MSS segment off an odd segment */
-#define UC_FLOW_BULK       0x2000  /* window.h: sends three segments in one piece */
+#define UC_FLOW_PAIRS      0x1000  /* window.h: the guest sends pairs, and no part of a third */
+#define UC_FLOW_BULK       0x2000  /* window.h: the guest sends three segments in one burst */
 #define UC_FLOW_HOLE       0x4000  /* hole_seq is a segment that later ones overtook */
 #define UC_FLOW_PROBED     0x8000  /* a byte at snd_nxt went into a closed window */
-#define UC_FLOW_RUNTS      0x10000 /* window.h: fills a window with a sub-MSS segment */
+#define UC_FLOW_RUNTS      0x10000 /* window.h: a sub-MSS segment of the guest filled a window */
 #define UC_FLOW_LEAVES     0x20000 /* leave.h: its port drains */
 #define UC_FLOW_GIVEN      0x80000 /* a window was advertised: furthest_edge is valid */
 /* Bits of flows that share a window: laws/coupled.h. */
@@ -70,13 +70,21 @@ enum uc_way {
 #define UC_FLOW_PEER_ASKED  0x2000000  /* an unanswered SYN of the peer is stored */
 #define UC_FLOW_RESENT      0x4000000  /* the guest has retransmitted at snd_una */
 #define UC_FLOW_BLIND       0x8000000  /* missed.h: data has passed without an ACK of the peer */
-#define UC_FLOW_UNSURE      0x10000000 /* an ACK number of the peer decides: handshake.h */
+#define UC_FLOW_UNSURE      0x10000000 /* the guest's numbers are still open: handshake.h */
 #define UC_FLOW_HELD        0x20000000 /* no window is written: uc_only_echoes(), strict.h */
 #define UC_FLOW_ADOPTED     0x40000000 /* its handshake was not seen: nothing is written */
 #define UC_FLOW_OVERRAN     0x80000000 /* guard.h: data went beyond the furthest edge */
 
 /* Options that SYNs with one sequence number have offered. */
 #define UC_FLOW_OFFERS (UC_FLOW_WSCALE | UC_FLOW_SACK | UC_FLOW_TIMESTAMPS)
+
+/* Returns which of UC_FLOW_OFFERS a SYN makes by its options, UC_OPT_*. The bits of SACK and
+ * timestamps are neighbours in both encodings. */
+static __always_inline __u32 uc_flow_offers(__u8 options)
+{
+	return (options / UC_OPT_SACK & (UC_FLOW_SACK | UC_FLOW_TIMESTAMPS)) |
+	       (options & UC_OPT_WSCALE) * (UC_FLOW_WSCALE / UC_OPT_WSCALE);
+}
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -99,13 +107,14 @@ struct uc_reno {
 	 * segments: the largest flight of the window that ends at usage_seq */
 	__u32 reduced_seq;
 	struct uc_prr prr;
-	__u32 usage_seq; /* congestion window validation */
+	__u32 usage_seq; /* the end of the window of data whose largest flight is recorded, for
+			  * congestion window validation */
 };
 
 /* The variables of RFC 8257 §3.3; α in 1/2^30. */
 struct uc_dctcp {
 	__u32 alpha_q30;
-	__u32 acked_bytes; /* of the observation window, which ends at window_end */
+	__u32 acked_bytes; /* acknowledged in the observation window, which ends at window_end */
 	__u32 marked_bytes;
 	__u32 window_end;
 };
@@ -122,7 +131,8 @@ struct uc_timer {
 struct uc_delay {
 	struct uc_timer timers[UC_TIMERS];
 	__u32 last_us;   /* the last round-trip time since the last decrease; 0: none */
-	__u32 before_us; /* the one measured before last_us, since that decrease; 0: none */
+	__u32 before_us; /* the round-trip time measured before last_us, since that decrease; 0:
+			  * none */
 };
 
 /* State between two reports to the group (laws/coupled.h). */
@@ -132,7 +142,8 @@ struct uc_coupled {
 	__u32 acked_bytes;  /* acknowledged since the last report */
 	__u32 events;       /* losses and cuts that were reported */
 	struct uc_ccc_segments segments;
-	__u32 max_flight; /* where cwnd counts bytes: of the window that ends at usage_seq */
+	__u32 max_flight; /* if cwnd counts bytes: the largest flight, in bytes, of the window that
+			   * ends at usage_seq */
 };
 
 /* The test of the path's ECN that is under way (distrust.h): the low two bits of uc_flow.trial. The
@@ -149,7 +160,7 @@ enum uc_trial {
 /* The state of a flow. Other versions of uc read its fields by their names: a field whose meaning
  * changes gets another name, and a new field means "not known" where it is 0. */
 struct uc_flow {
-	__u64 seen_ns; /* the last segment in either direction: uc_is_stale() */
+	__u64 seen_ns; /* when the flow's last segment passed, in either direction: uc_is_stale() */
 
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
@@ -157,11 +168,11 @@ struct uc_flow {
 	__u32 edge;          /* the right edge that was last advertised to the guest */
 	__u32 furthest_edge; /* the furthest right edge advertised so far: guard.h */
 	__u32 timed_seq;     /* UC_FLOW_TIMED: the end of the segment that is timed */
-	__u32 timed_tick;    /* when that segment passed, before it the guest's SYN: since.h; 0:
-			      * not known */
+	__u32 timed_tick;    /* when that segment passed (since.h); during the handshake, when the
+			      * guest's SYN passed; 0: not known */
 	__u32 sent_tick;     /* when the guest's last data passed; 0: none yet */
-	__u32 srtt_us;       /* ×8, RFC 6298 */
-	__u32 rttvar_us;     /* ×4 */
+	__u32 srtt_us;       /* smoothed round-trip time ×8 (RFC 6298) */
+	__u32 rttvar_us;     /* its variation ×4 */
 	__u32 runt_seq;      /* the end of the last new sub-MSS segment */
 	__u32 hole_seq;      /* UC_FLOW_HOLE: the overtaken segment's start, or that of data refused
 			   * with a SYN */
@@ -200,14 +211,15 @@ struct uc_flow {
 	__u8 stage;                /* enum uc_stage */
 	__u8 ca;                   /* enum uc_ca_state */
 	__u8 dup_acks;
-	__u8 backoffs;     /* profile `rfc`: timeouts since the last round-trip time was measured */
+	__u8 backoffs;     /* timeouts since the last round-trip time was measured, in profile `rfc`
+			    * and law `delay` */
 	__u8 trial;        /* enum uc_trial, and a count */
 	__u8 ecn_lost;     /* ECT segments lost in a row, none delivered between: distrust.h */
 	__u8 guest_window; /* the guest's largest advertised window, coded: acceptable.h */
 	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
 		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
 	struct uc_policy policy; /* the parameters may store a SYN: reopen.h */
-	/* The index of the annex, set by the platform. Without an annex, a SYN may be stored here. */
+	/* The index of the annex, set by the platform. Without an annex, a SYN may lie here. */
 	__u32 annex_at;
 };
 
@@ -341,7 +353,8 @@ static __always_inline __u8 uc_has_annex(const struct uc_flow *flow)
 }
 
 /* Returns whether the port only echoes the peer's marks for the flow: no window is written
- * (UC_FLOW_HELD), and no guard limits the guest by drops instead, or the flow leaves translation. */
+ * (UC_FLOW_HELD), and no guard limits the guest by drops instead, or the flow leaves
+ * translation. */
 static __always_inline __u8 uc_only_echoes(const struct uc_flow *flow)
 {
 	return flow->bits & UC_FLOW_HELD &&
@@ -353,15 +366,15 @@ static __always_inline enum uc_way uc_way_of(const struct uc_flow *flow)
 	return (enum uc_way)(flow->feedback & UC_FEEDBACK_WAY);
 }
 
-/* Returns 1 if both ends have agreed on ECN. Written without a branch for the kernel's verifier, like
- * uc_guard_segments(). */
+/* Returns 1 if both ends have agreed on ECN. Written without a branch for the kernel's verifier,
+ * like uc_guard_segments(). */
 static __always_inline __u8 uc_has_feedback(const struct uc_flow *flow)
 {
 	return flow->feedback & UC_WAY_CLASSIC;
 }
 
-/* Returns whether the guest's new data get ECT: both ends have agreed on ECN, and the law can answer
- * a mark. */
+/* Returns whether the guest's new data get ECT: both ends have agreed on ECN, and the law can
+ * answer a mark. */
 static __always_inline __u8 uc_sends_ect(const struct uc_flow *flow)
 {
 	return uc_has_feedback(flow) && !(flow->policy.modes & UC_MODE_NO_ECT);
@@ -376,10 +389,10 @@ static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
 }
 
 /*
- * Returns 1 if the flow leaves its group because the connection has ended. Under a guard a flow never
- * leaves: by RSTs that its peer never gets, a guest could leave the group and return with the window
- * of a new flow. The group does not count a flow that was silent for an epoch, so a closed flow keeps
- * its share no longer than an epoch.
+ * Returns 1 if the flow leaves its group because the connection has ended. Under a guard a flow
+ * never leaves: by RSTs that its peer never gets, a guest could leave the group and return with the
+ * window of a new flow. The group does not count a flow that was silent for an epoch, so a closed
+ * flow keeps its share no longer than an epoch.
  */
 static __always_inline __u8 uc_leaves_group(const struct uc_flow *flow)
 {
@@ -410,7 +423,7 @@ static __always_inline __u64 uc_timed_ns(const struct uc_flow *flow, __u64 now_n
 	return uc_since_tick_ns(now_ns, flow->timed_tick, UC_RTT_TICK_SHIFT);
 }
 
-/* Returns the bytes in flight in segments, rounded up. */
+/* Returns the bytes in flight, converted to segments and rounded up. */
 static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
 {
 	/* mss_bytes is never 0 (handshake.h); "| !mss" tells the compiler and costs nothing */
@@ -420,7 +433,7 @@ static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
 }
 
 /* Returns 1 until the peer has acknowledged the guest's SYN or SYN-ACK. The guest's answer to a SYN
- * is not enough: forged SYNs get one, too. Nor is any ACK number where the guest's are unsure. */
+ * is not enough: forged SYNs get one, too. Nor is any ACK while UC_FLOW_UNSURE is set. */
 static __always_inline __u8 uc_is_half_open(const struct uc_flow *flow)
 {
 	return flow->stage != UC_TRANSLATING ||

@@ -32,13 +32,14 @@
 #include "reopen.h"
 #include "window.h"
 
-/* Initializes the flow from the SYN that opens it; the platform sets `share` afterwards. `syns`:
- * number of the guest's SYNs so far, with this one; `asked`: an earlier one asked for ECN. */
+/* Initializes the flow from the SYN that opens it, as the first SYN of that end. The platform sets
+ * `share` afterwards. */
 static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *annex,
 				     const struct uc_policy *policy, const struct uc_segment *syn,
-				     __u8 syns, __u8 asked, __u64 now_ns)
+				     __u64 now_ns)
 {
-	__u8 from_guest = syn->direction == UC_FROM_GUEST, offered;
+	__u8 from_guest = syn->direction == UC_FROM_GUEST;
+	__u8 wants = uc_law_has(policy->law, UC_WANTS_ECN) * UC_WAY_CLASSIC;
 	struct uc_coupled empty = {};
 	struct uc_flow fresh = {};
 
@@ -48,28 +49,21 @@ static __always_inline void uc_begin(struct uc_flow *flow, struct uc_annex *anne
 	flow->seen_ns = now_ns;
 	flow->stage = from_guest ? UC_SYN_SENT : UC_SYN_RECEIVED;
 	flow->mss_bytes = uc_offered_mss_bytes(syn);
-	uc_set_handshake(flow, syn->wscale, syns);
-	if (syn->options & UC_OPT_WSCALE)
-		flow->bits |= UC_FLOW_WSCALE;
-	if (syn->options & UC_OPT_SACK)
-		flow->bits |= UC_FLOW_SACK;
-	if (syn->options & UC_OPT_TIMESTAMPS)
-		flow->bits |= UC_FLOW_TIMESTAMPS;
-	/* the host asks by policy; an observed guest asks itself, in one of its SYNs */
-	offered = from_guest && !uc_observes(policy) ? 1 : uc_classic_offers(syn);
-	/* the guest's may be answered for one before it, which asked before ECN was distrusted */
-	offered &= from_guest || !(policy->modes & UC_MODE_NO_ECT);
-	if (uc_law_has(policy->law, UC_WANTS_ECN) && (offered || asked))
-		uc_set_way(flow, UC_WAY_CLASSIC);
+	flow->bits = uc_flow_offers(syn->options);
+	uc_set_handshake(flow, syn->wscale, 1);
 	if (from_guest) {
+		/* the host asks by policy; an observed guest asks itself, in one of its SYNs. They
+		 * may be answered for one before it, which asked before ECN was distrusted. */
+		flow->feedback = wants & (!uc_observes(policy) | uc_classic_offers(syn));
 		flow->timed_tick = uc_tick(now_ns, UC_RTT_TICK_SHIFT);
 		flow->snd_una = syn->seq;
-		flow->snd_nxt = uc_segment_end(syn);
+		flow->snd_nxt = syn->seq + 1 + syn->payload_bytes;
 	} else {
+		flow->feedback = wants & uc_classic_offers(syn) & !(policy->modes & UC_MODE_NO_ECT);
 		uc_feedback_learn(flow, syn);
 		flow->edge = syn->window; /* relative, until the guest's answer */
 		flow->echoed_ack = syn->seq + 1;
-		flow->peer_nxt = uc_segment_end(syn);
+		flow->peer_nxt = syn->seq + 1 + syn->payload_bytes;
 	}
 }
 
@@ -90,10 +84,13 @@ static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow, struct 
 		flow->bits |= unsure;
 		return UC_NO_HANDSHAKE;
 	}
-	uc_begin(flow, annex, policy, syn, syns, asked, now_ns);
+	uc_begin(flow, annex, policy, syn, now_ns);
 	flow->bits |= unsure | earlier;
-	if (earlier & UC_FLOW_WSCALE && !(syn->options & UC_OPT_WSCALE))
-		uc_set_handshake(flow, wscale, syns);
+	if (syn->options & UC_OPT_WSCALE || !(earlier & UC_FLOW_WSCALE))
+		wscale = syn->wscale;
+	uc_set_handshake(flow, wscale, syns);
+	if (asked && uc_law_has(policy->law, UC_WANTS_ECN))
+		uc_set_way(flow, UC_WAY_CLASSIC);
 	uc_edit_syn(policy, syns, syn, edit);
 	return UC_TRANSLATED;
 }
@@ -115,7 +112,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, struct uc_an
 
 	*edit = uc_edit_none(segment);
 	edit->removed = uc_downgrade(policy, &syn);
-	if (from_guest && uc_is_strict(policy) && uc_forbidden(&syn) != UC_TRANSLATED)
+	if (from_guest && uc_forbidden(&syn) != UC_TRANSLATED && uc_is_strict(policy))
 		return uc_strict_reason(uc_forbidden(&syn));
 	if (uc_stays(flow, &syn, now_ns))
 		return uc_syn_into_live(flow, annex, policy, &syn, edit);
@@ -126,8 +123,8 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, struct uc_an
 		*edit = uc_edit_none(segment);
 		return uc_verdict_of(uc_is_strict(policy), segment->direction, reason);
 	}
-	uc_begin(flow, annex, policy, &syn, 1, 0, now_ns);
 	uc_edit_syn(policy, 1, &syn, edit);
+	uc_begin(flow, annex, policy, &syn, now_ns);
 	return UC_TRANSLATED;
 }
 
@@ -144,7 +141,6 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow, struct uc_
 {
 	struct uc_segment syn;
 	enum uc_reason reason;
-	__u8 syns;
 
 	*edit = uc_edit_none(answer);
 	if (!uc_answers_kept(flow, annex, answer))
@@ -165,10 +161,10 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow, struct uc_
 			uc_clear_feedback(edit);
 		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
 	}
-	syns = syn.direction == UC_FROM_GUEST ? syn.window : 1;
-	uc_begin(flow, annex, policy, &syn, syns, 0, now_ns);
-	/* whether the guest's answer has reached the peer is still open */
-	if (syn.direction == UC_TO_GUEST)
+	uc_begin(flow, annex, policy, &syn, now_ns);
+	if (syn.direction == UC_FROM_GUEST)
+		uc_set_handshake(flow, syn.wscale, syn.window);
+	else /* whether the guest's answer has reached the peer is still open */
 		flow->bits |= UC_FLOW_UNSURE;
 	/* when a stored SYN passed is not stored */
 	flow->timed_tick = 0;
@@ -187,8 +183,8 @@ static __always_inline void uc_start(struct uc_flow *flow, struct uc_annex *anne
 }
 
 /* Moves an unsure flow to the number that the peer acknowledges, and starts the law again if the
- * guest's data turn out to be elsewhere. Of an adopted flow the guest's numbers are known: it goes on
- * from there. */
+ * guest's data turn out to be elsewhere. An adopted flow (UC_FLOW_ADOPTED) is no longer unsure
+ * then, since its guest's data have been seen. */
 static __always_inline void uc_make_sure(struct uc_flow *flow, struct uc_annex *annex, __u32 ack)
 {
 	__u32 moved = ack - flow->snd_una;
@@ -204,9 +200,9 @@ static __always_inline void uc_make_sure(struct uc_flow *flow, struct uc_annex *
 	uc_start(flow, annex);
 }
 
-/* Ends the doubt about an unsure flow if the guest goes on from the number that the peer has
- * acknowledged: it has taken that ACK. Bound: the guest's next data in order end the doubt, during
- * which the law answers marks as it always does. */
+/* Clears UC_FLOW_UNSURE if the guest goes on from the number that the peer has acknowledged: so the
+ * guest has accepted that ACK. Bound: the guest's next data in order clear it. Until then the law
+ * answers marks as always. */
 static __always_inline void uc_agree_on_number(struct uc_flow *flow,
 					       const struct uc_segment *segment)
 {
@@ -284,8 +280,8 @@ static __always_inline void uc_hold_coarse(struct uc_flow *flow, const struct uc
 	flow->policy.modes |= UC_MODE_NO_ECT;
 }
 
-/* Returns whether a SYN-ACK to the guest answers the guest's SYN. In an established flow strict
- * mode asks whether it repeats the answer that the flow has begun with. */
+/* Returns whether a SYN-ACK to the guest answers the guest's SYN. In an established flow any
+ * SYN-ACK counts, but in strict mode only a copy of the one with which the flow began. */
 static __always_inline __u8 uc_is_answered_by(const struct uc_flow *flow,
 					      const struct uc_segment *answer)
 {
@@ -446,8 +442,9 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow, struct uc_
 
 /*
  * Begins a flow of the peer with its stored SYN, before uc_open() for a SYN of the guest on the
- * same ports: a simultaneous open, or a decoy. `flow` is zeroed. Returns 1 if it has begun, 0 if
- * policy forbids it; then it is still zeroed. The platform sets `share` at once.
+ * same ports: a simultaneous open, or a SYN by which the guest would mislead the port. `flow` is
+ * zeroed. Returns 1 if it has begun, 0 if policy forbids it; then it is still zeroed. The platform
+ * sets `share` at once.
  */
 static __always_inline __u8 uc_begin_asked(struct uc_flow *flow, struct uc_annex *annex,
 					   const struct uc_policy *policy,
@@ -458,7 +455,7 @@ static __always_inline __u8 uc_begin_asked(struct uc_flow *flow, struct uc_annex
 	uc_downgrade(policy, &syn);
 	if (uc_unwanted(policy, &syn) != UC_TRANSLATED)
 		return 0;
-	uc_begin(flow, annex, policy, &syn, 1, 0, now_ns);
+	uc_begin(flow, annex, policy, &syn, now_ns);
 	return 1;
 }
 
@@ -485,7 +482,7 @@ static __always_inline enum uc_reason uc_open_asked(struct uc_flow *flow, struct
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED)
 		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
-	uc_begin(flow, annex, policy, &syn, 1, 0, now_ns);
+	uc_begin(flow, annex, policy, &syn, now_ns);
 	return uc_answer(flow, annex, answer, now_ns, edit);
 }
 

@@ -47,25 +47,26 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 	return UC_TRANSLATED;
 }
 
+/* Options of a SYN or SYN-ACK that forbid translation. */
+#define UC_FORBIDDEN (UC_OPT_SIGNED | UC_OPT_MPTCP)
+
 /* Returns why the options of a SYN or SYN-ACK forbid translation; UC_TRANSLATED if they don't. */
 static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segment)
 {
-	if (segment->options & UC_OPT_SIGNED)
-		return UC_SIGNED;
-	if (segment->options & UC_OPT_MPTCP)
-		return UC_MPTCP;
-	return UC_TRANSLATED;
+	if (!(segment->options & UC_FORBIDDEN))
+		return UC_TRANSLATED;
+	return segment->options & UC_OPT_SIGNED ? UC_SIGNED : UC_MPTCP;
 }
 
 /* Returns why no flow is opened for this SYN; UC_TRANSLATED if one is. */
 static __always_inline enum uc_reason uc_unwanted(const struct uc_policy *policy,
 						  const struct uc_segment *syn)
 {
-	enum uc_reason reason = uc_forbidden(syn);
-
 	if (!uc_law_acts(policy->law))
 		return UC_NO_POLICY;
-	return reason != UC_TRANSLATED ? reason : uc_unfit(policy, syn);
+	if (syn->options & UC_FORBIDDEN)
+		return uc_forbidden(syn);
+	return uc_unfit(policy, syn);
 }
 
 /* Sets the ECN bits of a SYN. `syns`: the number of a guest's SYN, from 1 on; unused for the

@@ -12,7 +12,7 @@
 /* X(NAME, word, what it means) */
 #define UC_PROFILES(X)                                                                             \
 	X(LINUX, "linux", "counts whole segments, grows when the window limits, reduces in steps") \
-	X(RFC, "rfc", "RFC 5681 and RFC 6582 to the letter, in bytes")
+	X(RFC, "rfc", "RFC 5681 and RFC 6582, in bytes; slow start by RFC 3465 under a guard")
 
 /* How the peer echoes marks. The host cannot see this in time, so policy says it. */
 #define UC_ECHOES(X)                                                                               \
@@ -46,7 +46,7 @@ enum uc_guest_ecn {
 #undef UC_WORD_ENUM
 };
 
-/* uc_policy.modes: at most one of the first two. */
+/* Bits of uc_policy.modes; at most one of the first two is set. */
 #define UC_MODE_OBSERVE 1 /* keep the shadow and write nothing */
 #define UC_MODE_STRICT  2 /* let no flow go untranslated: strict.h */
 /* Offers that SYN and SYN-ACK lose (downgrade.h): UC_OPT_* (segment.h), shifted. */
@@ -78,12 +78,12 @@ struct uc_delay_parameters {
 	__u32 range_us;  /* added to it at a window of one segment; 0: one target for all */
 };
 
-/* What a law may have of parameters; without trait UC_FAR it has the first bytes only, because a SYN
- * may be stored in the others (reopen.h). */
+/* What a law may have of parameters; without trait UC_FAR it has the first bytes only, because a
+ * SYN may be stored in the others (reopen.h). */
 #define UC_PARAMETERS_BYTES      12
 #define UC_PARAMETERS_NEAR_BYTES 4
 
-/* The parameters of a policy's law. A law from outside the tree has a struct of its own in `more`. */
+/* The parameters of a policy's law. A law from outside the tree has its own struct in `more`. */
 struct uc_parameters {
 	union {
 		struct uc_dctcp_parameters dctcp;
@@ -123,8 +123,8 @@ static __always_inline __u8 uc_is_strict(const struct uc_policy *policy)
 	return policy->modes / UC_MODE_STRICT & uc_law_acts(policy->law);
 }
 
-/* Returns the guard's slack in segments; 0: no guard. Written without branches: callers are many, and
- * with branches the kernel's verifier took twice as long. */
+/* Returns the guard's slack in segments; 0: no guard. Written without branches: callers are many,
+ * and with branches the kernel's verifier took twice as long. */
 static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 {
 	__u32 segments = policy->guard_segments;

@@ -11,10 +11,8 @@
 
 #include "policy.h"
 
-/* Rules of a port. Matching costs time at a SYN only, but for each rule. */
+/* Maximum number of a port's rules. Each costs time, but only at a SYN. */
 #define UC_RULES_MAX 64
-
-#define UC_DSCP_ANY (~0ULL)
 
 /* The header fields of a SYN that rules match. The guest's end is local, whichever end connects. */
 struct uc_ends {

@@ -5,8 +5,8 @@
  * plain difference would be about 585 years.
  *
  * A flow stores two moments in 32 bits, in ticks of a power of two of nanoseconds, since dividing
- * costs a packet more than shifting. A tick that is not later counts as now, up to one second.
- * A pause of nearly a wrap counts as none.
+ * costs a packet more than shifting. A tick up to one second in the future counts as now, so a
+ * pause of nearly a whole wrap counts as none.
  */
 #ifndef UC_SINCE_H
 #define UC_SINCE_H
@@ -19,9 +19,10 @@ static __always_inline __u64 uc_since_ns(__u64 now_ns, __u64 then_ns)
 	return now_ns < then_ns ? 0 : now_ns - then_ns;
 }
 
-/* Ticks of 64 ns, which wrap after 4 min 35 s: of a round-trip time. */
+/* Shift from ns to ticks of 64 ns, which wrap after 4 min 35 s: for round-trip times. */
 #define UC_RTT_TICK_SHIFT 6
-/* Ticks of 1,024 ns, which wrap after 73 min: of a time in which a guest sends nothing. */
+/* Shift from ns to ticks of 1,024 ns, which wrap after 73 min: for times in which a guest sends
+ * nothing. */
 #define UC_IDLE_TICK_SHIFT 10
 
 /* Returns the tick of a moment, never 0. */
@@ -29,7 +30,7 @@ static __always_inline __u32 uc_tick(__u64 now_ns, __u8 shift)
 {
 	__u32 tick = (__u32)(now_ns >> shift);
 
-	return tick | !tick;
+	return tick + !tick;
 }
 
 /* Returns the nanoseconds since a tick. */

@@ -95,7 +95,9 @@ static __always_inline __u8 uc_watch_measure(const struct uc_watch_flow *flow,
 	return 1;
 }
 
-/* Returns the first window in bytes, and sets how many half segments follow a round later. */
+/* Returns the first window in bytes, and sets how many half segments follow a round later
+ * (owed_halves). `measured`: the path was measured. `turns`: starts are paced, so the whole window
+ * is granted at once. */
 static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 					    const struct uc_watch_policy *policy,
 					    const struct uc_watch_path *path, __u8 measured,
@@ -136,8 +138,8 @@ static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 }
 
 /* Returns the charge for a first window in bytes of the link: what flows of this path use of it; 0
- * if the flow was charged before. If neither the platform reports arrivals nor a granter paces, marks
- * stand for the other flows on the link. */
+ * if the flow was charged before. If neither the platform reports arrivals nor a granter paces, the
+ * charge is larger by the fraction of probes that were marked, for the other flows on the link. */
 static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     const struct uc_watch_path *path,
@@ -159,7 +161,8 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	return bytes + bytes * path->marked / (probes | !probes);
 }
 
-/* Merges the paths on which a path's record has changed. */
+/* For the kernel's verifier (merge.h): merges the code paths on which the network path's record has
+ * changed. */
 static __always_inline void uc_watch_merge(struct uc_watch_path *path, __u64 now_ns)
 {
 	uc_merge(path->marked, now_ns);
@@ -286,6 +289,8 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 	if (syn && !(segment->flags & UC_ACK) && !policy->observe)
 		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket);
 	uc_merge(answer.grant_bytes, now_ns);
+	/* times of the path and of the link were compared with it */
+	uc_merge(now_ns, random);
 	if (!(segment->flags & UC_ACK))
 		return answer;
 	first = flow->stage == UC_WATCH_COUNTING;

@@ -14,7 +14,7 @@
  *
  * The ports stand where TCP has them, and the addresses are the flow's, so switches that hash
  * whatever is there choose the path of the flow. The protocol is 253, reserved for experiments (RFC
- * 3692, RFC 4727); what else uses it lacks the magic and is none of our business.
+ * 3692, RFC 4727); any other packet of that protocol lacks the magic number, and passes.
  *
  * Nobody but the hosts, which share a key, can make one: the tag is SipHash-2-4 (Aumasson and
  * Bernstein, 2012) over the addresses, all that stands around the tag and the whole number of the
@@ -42,11 +42,12 @@ struct uc_probe {
 	__u8 version;
 	__u8 index;        /* from 0 to count - 1, and count is at most UC_WATCH_PROBES_MAX */
 	__be32 connection; /* the sequence number of the connection's SYN */
-	__u8 count;        /* of this connection's probes */
+	__u8 count;        /* number of this connection's probes */
 	__u8 reserved;     /* 0 */
 	__be16 slot;       /* the low bits of the time slot's number */
 	__u8 tag[8];
-	__be16 left; /* when, by the clock that all probes of the flow share: uc_probe_left */
+	__be16 left; /* when the probe left, by a clock that all probes of the flow share:
+		      * uc_probe_left() */
 } __attribute__((packed));
 
 _Static_assert(sizeof(struct uc_probe) == UC_PROBE_BYTES, "26 bytes fill the minimum frame");
@@ -71,7 +72,8 @@ struct uc_probe_signed {
 
 /* Slots of 2^30 ns, about a second, of the hosts' wall clocks. */
 #define UC_PROBE_SLOT_SHIFT 30
-/* How many slots the clocks of two hosts, and a packet's way, may make. */
+/* Maximum difference between a probe's slot and that of its arrival: clocks of hosts differ, and a
+ * probe travels. */
 #define UC_PROBE_SLOTS_LATE 2
 
 static __always_inline __u32 uc_probe_slot(__u64 wall_ns)
@@ -79,7 +81,7 @@ static __always_inline __u32 uc_probe_slot(__u64 wall_ns)
 	return wall_ns >> UC_PROBE_SLOT_SHIFT;
 }
 
-/* The whole number nearest to `now` that has these low bits. */
+/* Returns the number of the time slot nearest to `now` whose low bits are `low`. */
 static __always_inline __u32 uc_probe_whole_slot(__u16 low, __u32 now)
 {
 	return now + (__s16)(low - (__u16)now);
@@ -99,9 +101,9 @@ static __always_inline void uc_probe_set_slot(struct uc_probe_signed *text, __u3
 }
 
 /*
- * When a probe left (§3.4), in units of 2^10 ns, about a microsecond: user space sends it, which is
- * no sharper. 16 bits come round after 67 ms. So two probes' ways can be told apart by up to half
- * of that, and no flow's probes are spread over more.
+ * When a probe left (§3.4), in units of 2^10 ns, about a microsecond: user space, which sends it,
+ * is no more exact. 16 bits come round after 67 ms. So two probes' ways can be told apart by up to
+ * half of that, and no flow's probes are spread over more.
  */
 #define UC_PROBE_LEFT_SHIFT 10
 
@@ -111,8 +113,8 @@ static __always_inline __u16 uc_probe_left(__u64 wall_ns)
 }
 
 /* Returns when a probe left, by this host's clock plus a constant for the flow's probes. Of the
- * times with these low bits it is the one by which the probe's transit is closest to the quickest
- * one's. */
+ * times with the low bits `left` it is the one by which the probe's transit is closest to that of
+ * the quickest probe. */
 static __always_inline __u32 uc_probe_sent_ns(__u16 left, __u32 quickest_ns, __u64 now_ns)
 {
 	__u16 transit = (__u16)(now_ns >> UC_PROBE_LEFT_SHIFT) - left;
@@ -148,7 +150,7 @@ static __always_inline void uc_sip_word(__u64 v[4], __u64 word)
 	v[0] ^= word;
 }
 
-/* Eight bytes as SipHash reads them: the first is the lowest. */
+/* Returns eight bytes as SipHash reads them: the first is the lowest. */
 static __always_inline __u64 uc_sip_load(const __u8 *bytes)
 {
 	__u64 word = 0;
@@ -160,7 +162,7 @@ static __always_inline __u64 uc_sip_load(const __u8 *bytes)
 
 #define UC_SIP_WORDS (sizeof(struct uc_probe_signed) / 8)
 
-/* SipHash-2-4 of whole words. */
+/* Returns the tag of a probe: SipHash-2-4 of its text. */
 static __always_inline __u64 uc_probe_tag(const struct uc_probe_key *key,
 					  const struct uc_probe_signed *text)
 {
@@ -180,12 +182,6 @@ static __always_inline __u64 uc_probe_tag(const struct uc_probe_key *key,
 	for (int i = 0; i < 4; i++)
 		uc_sip_round(v);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-static __always_inline void uc_probe_store_tag(struct uc_probe *probe, __u64 tag)
-{
-	for (int i = 0; i < 8; i++)
-		probe->tag[i] = tag >> 8 * i;
 }
 
 #endif

@@ -25,8 +25,8 @@ static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *k
 	return uc_find_or_add(&starts, key, &fresh);
 }
 
-/* Returns whether a new connection may use the entry. Not if it belongs to a live connection that
- * was granted windows, which must not be lost to a forged or replayed packet. */
+/* Returns whether a new connection may use the entry. It may not if the entry belongs to a live
+ * connection that was granted windows, which must not be lost to a forged or replayed packet. */
 static __always_inline int uc_start_is_free(const struct uc_watch_slot *slot)
 {
 	return slot->closed || slot->flow.stage == UC_WATCH_COUNTING;
@@ -97,18 +97,18 @@ static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 }
 
 /* Handles a segment of the guest: gets the window that the core wants, how long the packet waits,
- * and in `grant_bytes` for how much of the link to ask the granter, if one answers (`granted`).
- * Returns 0 if the flow isn't watched. */
+ * and in `grant_bytes` for how much of the link to ask the granter, if one answers. Returns 0 if
+ * the flow isn't watched. */
 static __always_inline int uc_start_from_guest(const struct uc_key *key,
-					       const struct uc_watch_port *port, __u8 granted,
+					       const struct uc_watch_port *port,
 					       const struct uc_segment *segment, __u64 now_ns,
 					       struct uc_watch_answer *answer, __u64 *wait_ns)
 {
-	struct uc_watch_policy policy = port->policy;
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
 	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &key->ifindex);
 	__u32 random = bpf_get_prandom_u32(), tag = uc_tag_of(key);
 	struct uc_watch_bucket bucket;
+	__u8 granted = port->policy.granted;
 	struct uc_watch_path path = {};
 	struct uc_path_slot *record;
 
@@ -125,12 +125,12 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 	bpf_spin_unlock(&allowance->lock);
 	if (!uc_lock_start(slot, tag))
 		return 0;
-	policy.granted = granted;
-	*answer =
-		uc_watch_from_guest(&slot->flow, &policy, &path, &bucket, segment, now_ns, random);
+	*answer = uc_watch_from_guest(&slot->flow, &port->policy, &path, &bucket, segment, now_ns,
+				      random);
 	slot->seen_ns = now_ns;
 	slot->closed |= !!(segment->flags & (UC_FIN | UC_RST));
 	bpf_spin_unlock(&slot->lock);
+	uc_merge(answer->grant_bytes, now_ns);
 	if (record) {
 		bpf_spin_lock(&record->lock);
 		record->path = path;
@@ -142,6 +142,7 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 	if (answer->grant_bytes || answer->settle_bytes) {
 		bpf_spin_lock(&allowance->lock);
 		uc_watch_settle(&allowance->bucket, &port->policy, answer->settle_bytes);
+		uc_merge(answer->settle_bytes, now_ns);
 		*wait_ns = uc_watch_wait_ns(&allowance->bucket, &port->policy, answer->grant_bytes,
 					    now_ns);
 		if (granted)

@@ -26,8 +26,8 @@ static __always_inline __u8 uc_is_syn_ack(const struct uc_segment *segment)
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK);
 }
 
-/* Decides whether a SYN or SYN-ACK of the guest waits: for probes, to be paced (`hold->wait_ns`), or
- * for the granter's answer (`hold->ask_bytes`). Returns the verdict. */
+/* Decides whether a SYN or SYN-ACK of the guest waits: for probes, to be paced (`hold->wait_ns`),
+ * or for the granter's answer (`hold->ask_bytes`). Returns the verdict. */
 static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc_key *key,
 					  const struct uc_watch_port *port,
 					  const struct uc_watch_control *say, __u8 probes,
@@ -61,17 +61,17 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 }
 
 /* Writes the window that the core wants. Sets how long the packet waits, and for how many bytes to
- * ask the granter; `granted`: one answers. */
+ * ask the granter. */
 static __always_inline void uc_watch_windows(struct __sk_buff *skb, const struct uc_frame *frame,
 					     const struct uc_key *key,
-					     const struct uc_watch_port *port, __u8 granted,
+					     const struct uc_watch_port *port,
 					     const struct uc_segment *segment, __u64 now_ns,
 					     struct uc_hold *hold)
 {
 	struct uc_watch_answer answer = {};
 	struct uc_edit edit = uc_edit_none(segment);
 
-	if (!uc_start_from_guest(key, port, granted, segment, now_ns, &answer, &hold->wait_ns))
+	if (!uc_start_from_guest(key, port, segment, now_ns, &answer, &hold->wait_ns))
 		return;
 	hold->ask_bytes = answer.grant_bytes;
 	if (answer.window != segment->window) {
@@ -133,7 +133,11 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	    uc_start_syn(&key, &segment, now_ns) == UC_WATCH_TABLE_FULL)
 		uc_count_event(UC_WATCH_TABLE_FULL);
 	granted = say->granted && now_ns < say->alive_until_ns;
-	uc_watch_windows(skb, &frame, &key, port, granted, &segment, now_ns, &hold);
+	/* not in a copy of the policy: what the verifier learns of its fields would multiply the
+	 * paths */
+	if (port->policy.granted != granted)
+		port->policy.granted = granted;
+	uc_watch_windows(skb, &frame, &key, port, &segment, now_ns, &hold);
 	probes = (syn && port->sends & UC_DATA_FROM_CLIENT) ||
 		 (syn_ack && port->sends & UC_DATA_FROM_SERVER);
 	if (probes || hold.wait_ns || hold.ask_bytes)

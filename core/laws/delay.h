@@ -18,8 +18,8 @@
  *
  * cwnd, ssthresh and acked count bytes in both profiles.
  *
- * Bound: until SND.UNA reaches `recover`, no delay is answered, and the window does not grow. Under a
- * guard further timeouts of the same data leave `recover`, as in reno_linux.h.
+ * Bound: until SND.UNA reaches `recover`, no delay is answered, and the window does not grow. Under
+ * a guard further timeouts of the same data leave `recover`, as in reno_linux.h.
  */
 #ifndef UC_LAWS_DELAY_H
 #define UC_LAWS_DELAY_H
@@ -32,7 +32,8 @@
  * largest part of a window that one decrease takes: 1/2. The additive increase is one segment. */
 #define UC_SWIFT_BETA_Q16  52429U
 #define UC_SWIFT_MDF_SHIFT 1
-/* Algorithm 1, RETX_RESET_THRESHOLD: timeouts in a row that reduce the window to its floor. */
+/* RETX_RESET_THRESHOLD of Swift's Algorithm 1: consecutive timeouts that reduce the window to its
+ * floor. */
 #define UC_SWIFT_RETX_RESET 5
 /* §3.5: fs_min_cwnd and fs_max_cwnd, the windows of one segment and of 100 between which the target
  * is scaled, as 1/√cwnd in 1/65536. */
@@ -41,8 +42,6 @@
 
 #define UC_DELAY_FLOOR_SEGMENTS 2
 #define UC_DELAY_CWND_MAX       (1U << 30)
-/* RFC 3465 §2.3: slow start counts two segments of an ACK at most. */
-#define UC_DELAY_SLOW_START_SEGMENTS 2
 
 /* Returns ⌊√value⌋ for value ≤ 2^32, bit by bit. */
 static __always_inline __u32 uc_square_root(__u64 value)
@@ -108,7 +107,7 @@ static __always_inline void uc_delay_open(struct uc_flow *flow, struct uc_annex 
 	uc_delay_forget(flow, annex);
 }
 
-/* Returns 1 if data sent after the last decrease was acknowledged. Algorithm 1 has
+/* Returns 1 if data sent after the last window decrease was acknowledged. Swift's Algorithm 1 tests
  * now − t_last_decrease ≥ rtt instead. */
 static __always_inline __u8 uc_delay_can_decrease(const struct uc_flow *flow)
 {
@@ -164,7 +163,7 @@ static __always_inline void uc_delay_increase(struct uc_flow *flow, __u32 acked_
 	__u32 grown = reno->cwnd;
 
 	if (reno->cwnd < reno->ssthresh) {
-		grown += uc_min(acked_bytes, UC_DELAY_SLOW_START_SEGMENTS * flow->mss_bytes);
+		grown += uc_min(acked_bytes, UC_SLOW_START_SEGMENTS * flow->mss_bytes);
 	} else {
 		reno->acked += uc_min(acked_bytes, reno->cwnd);
 		if (reno->acked >= reno->cwnd) {

@@ -38,7 +38,26 @@ static __always_inline void uc_reno_sent(struct uc_flow *flow, struct uc_annex *
 		uc_linux_sent(flow, annex, sample);
 }
 
-/* Reduces once for a window of data, and not on top of a loss in that window (RFC 3168 §6.1.2). */
+/*
+ * Returns whether the last reduction has already answered the mark that an ACK echoes. If the ACK
+ * covers data sent before the reduction and data sent after it, either may have been marked: it
+ * counts as a new mark. Under a guard it counts as answered if at most one segment of the data was
+ * sent after the reduction: by retransmitting, a guest can shift which two segments its peer
+ * acknowledges together, so it could choose.
+ */
+static __always_inline __u8 uc_rfc_has_answered(const struct uc_flow *flow,
+						const struct uc_sample *sample)
+{
+	__u32 beyond_bytes = flow->snd_una - flow->reno.reduced_seq;
+
+	if ((__s32)beyond_bytes <= 0)
+		return 1;
+	return beyond_bytes < sample->acked_bytes && beyond_bytes <= flow->mss_bytes &&
+	       uc_guard_segments(&flow->policy);
+}
+
+/* Handles an ACK in profile `rfc`. A mark reduces the window once for a window of data, and not
+ * after a loss in that window (RFC 3168 §6.1.2). */
 static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_sample *sample)
 {
 	__u8 lost = flow->ca == UC_CA_RECOVERY || uc_rfc_shows_loss(flow, sample);
@@ -49,7 +68,7 @@ static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_sam
 		uc_rfc_undo(flow, sample->acked_bytes);
 		return;
 	}
-	if (!sample->marked || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
+	if (!sample->marked || lost || uc_rfc_has_answered(flow, sample)) {
 		/* §6.1.2: an ACK with ECE does not open the window. But the repair of a timeout has
 		 * answered the marks before it; there the guest's own growth lets out what it
 		 * retransmits, and no window can hold back what is in flight */
@@ -95,9 +114,9 @@ static __always_inline void uc_reno_ack(struct uc_flow *flow, struct uc_annex *a
 
 /*
  * Returns the window of a guest that repairs a loss under a guard, in segments. After a timeout the
- * guest retransmits within the right edge, and then grows to ssthresh as the shadow does: more would
- * be a gain for each timeout that it feigns. While its timeout may still be undone, the window is at
- * most the one before.
+ * guest retransmits within the right edge, and then grows to ssthresh as the shadow does: more
+ * would be a gain for each timeout that it feigns. While its timeout may still be undone, the
+ * window is at most the one before.
  */
 static __always_inline __u64 uc_linux_repair_segments(const struct uc_flow *flow)
 {

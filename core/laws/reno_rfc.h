@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * NewReno's shadow in profile `rfc`: RFC 5681 and RFC 6582 to the letter, in bytes. vCC's theorems
- * are about this sender.
+ * NewReno's shadow in profile `rfc`: RFC 5681 and RFC 6582 to the letter without a guard, in bytes.
+ * vCC's theorems are about this sender.
  *
  * Bound: a recovery answers no mark until SND.UNA passes `recover`, which is set once. Each timeout
  * sets it again, but also reduces the window to one segment.
@@ -20,6 +20,8 @@
 #define UC_RFC_RTO_MAX_US      120000000
 #define UC_RFC_RTO_LOST_SYN_US 3000000
 #define UC_RFC_BACKOFFS_MAX    10
+/* RFC 3465 §2.3: slow start that counts bytes takes two segments of an ACK at most. */
+#define UC_SLOW_START_SEGMENTS 2
 
 static __always_inline __u32 uc_rfc_rto_us(const struct uc_flow *flow)
 {
@@ -49,13 +51,23 @@ static __always_inline __u32 uc_rfc_half(const struct uc_flow *flow, __u32 bytes
 	return uc_max(bytes / 2, 2 * flow->mss_bytes);
 }
 
-static __always_inline void uc_rfc_grow(struct uc_flow *flow, __u32 acked_bytes)
+/*
+ * Grows the window. `repairs`: the ACK comes in the repair of a timeout, or ends it. RFC 5681's
+ * slow start counts ACKs, and a guest that sends out of order makes its peer acknowledge each
+ * segment at once. So under a guard slow start counts bytes; not in the repair of a timeout, where
+ * an ACK may cover what the peer had before (RFC 3465 §2.3).
+ */
+static __always_inline void uc_rfc_grow(struct uc_flow *flow, __u32 acked_bytes, __u8 repairs)
 {
 	struct uc_reno *reno = &flow->reno;
 
 	if (reno->cwnd < reno->ssthresh) {
 		/* RFC 5681 equation (2) */
-		reno->cwnd += uc_min(acked_bytes, flow->mss_bytes);
+		__u32 most_bytes = flow->mss_bytes;
+
+		if (uc_guard_segments(&flow->policy) && !repairs)
+			most_bytes *= UC_SLOW_START_SEGMENTS;
+		reno->cwnd += uc_min(acked_bytes, most_bytes);
 		return;
 	}
 	/* RFC 5681 §3.1: count the bytes acknowledged; a window of them is worth a segment */
@@ -117,7 +129,8 @@ static __always_inline void uc_rfc_recovery_ack(struct uc_flow *flow,
 	reno->cwnd = uc_max(reno->cwnd, flow->mss_bytes);
 }
 
-/* Returns pipe_prev of RFC 4015 §3.2. Of data in flight beyond ssthresh a guard makes no window. */
+/* Returns pipe_prev of RFC 4015 §3.2. Under a guard it is ssthresh: data that the guest sent beyond
+ * that must not enlarge its window. */
 static __always_inline __u32 uc_rfc_pipe_bytes(const struct uc_flow *flow)
 {
 	if (uc_guard_segments(&flow->policy))
@@ -223,17 +236,20 @@ static __always_inline void uc_rfc_pull_along(struct uc_flow *flow)
 
 static __always_inline void uc_rfc_ack(struct uc_flow *flow, const struct uc_sample *sample)
 {
+	__u8 repairs;
+
 	if (flow->ca == UC_CA_RECOVERY) {
 		if (sample->duplicate || sample->acked_bytes)
 			uc_rfc_recovery_ack(flow, sample);
 		return;
 	}
-	if (flow->ca == UC_CA_LOSS && uc_after(flow->snd_una, flow->reno.recover))
+	repairs = flow->ca == UC_CA_LOSS;
+	if (repairs && uc_after(flow->snd_una, flow->reno.recover))
 		flow->ca = UC_CA_OPEN;
 	if (uc_rfc_shows_loss(flow, sample))
 		uc_rfc_enter_recovery(flow);
 	else if (sample->acked_bytes)
-		uc_rfc_grow(flow, sample->acked_bytes);
+		uc_rfc_grow(flow, sample->acked_bytes, repairs);
 	if (flow->ca == UC_CA_OPEN)
 		uc_rfc_pull_along(flow);
 }

@@ -372,3 +372,54 @@ fn guarded_guest_opens_no_window_by_a_feigned_timeout_after_a_mark() {
         assert!(after >= guest.ssthresh(), "law {law}: {after} are too few");
     }
 }
+
+#[test]
+fn guarded_guest_in_slow_start_gains_nothing_by_more_acks() {
+    let window = |guard_segments, acks| {
+        let policy = Policy {
+            guard_segments,
+            ..Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
+        };
+        let mut guest = Guest::under(policy, true);
+        guest.send(10);
+        for _ in 0..acks {
+            guest.ack(10 / acks);
+        }
+        guest.window() / MSS
+    };
+    // RFC 5681 equation (2) counts ACKs: one of each second segment, and one of each
+    assert_eq!((window(0, 5), window(0, 10)), (15, 20));
+    assert_eq!((window(1, 5), window(1, 10)), (20, 20));
+}
+
+#[test]
+fn guarded_flow_takes_the_mark_of_an_ack_across_a_reduction_for_one_from_before() {
+    for (guard_segments, cuts) in [(0, 2), (1, 1)] {
+        let policy = Policy {
+            guard_segments,
+            ..Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
+        };
+        let mut guest = Guest::under(policy, true);
+        guest.send(10);
+        guest.ack_ece(1);
+        assert_eq!(guest.flow.cuts, 1);
+        guest.ack(8);
+        guest.send(3);
+        guest.ack_ece(2); // the last segment from before the reduction, and one from after it
+        assert_eq!(guest.flow.cuts, cuts, "guard {guard_segments}");
+        guest.ack_ece(1);
+        assert_eq!(guest.flow.cuts, 2, "guard {guard_segments}");
+    }
+    // more than one segment from after it: the mark counts, or a guest whose peer acknowledges many segments at
+    // once would answer every second one
+    let policy = Policy {
+        guard_segments: 1,
+        ..Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
+    };
+    let mut guest = Guest::under(policy, true);
+    guest.send(10);
+    guest.ack_ece(8);
+    guest.send(3);
+    guest.ack_ece(4);
+    assert_eq!(guest.flow.cuts, 2);
+}

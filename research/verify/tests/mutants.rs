@@ -58,7 +58,7 @@ const MUTANTS: [Mutant; 30] = [
     Mutant::new(
         "slow start adds all that was acknowledged",
         RFC,
-        "reno->cwnd += uc_min(acked_bytes, flow->mss_bytes);",
+        "reno->cwnd += uc_min(acked_bytes, most_bytes);",
         "reno->cwnd += acked_bytes;",
     ),
     Mutant::new(

@@ -4,10 +4,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Bits of an IPv4 address before it begins: `::ffff:0:0/96`.
+/// Number of bits before the IPv4 address in `::ffff:a.b.c.d`.
 const MAPPED_BITS: u8 = 96;
 
-/// A prefix of addresses. Of both families where it is [`Prefix::ANY`], which `::/0` is, too.
+/// A prefix of IPv4 or IPv6 addresses. `::/0` is [`Prefix::ANY`], which contains the addresses of both families.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     address: Ipv6Addr,
@@ -18,13 +18,19 @@ pub struct Prefix {
 /// begins with the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
-    /// The text is neither an address nor an address, `/` and a number.
-    #[error("is no prefix; write an address and its bits, such as 10.0.0.0/8 or fd00::/8")]
+    /// The text is not an IP address, with or without `/` and a prefix length.
+    #[error(
+        "is not a prefix; write an IP address and the prefix length in bits, such as 10.0.0.0/8 \
+         or fd00::/8"
+    )]
     Malformed,
     /// The address has fewer bits than the length.
-    #[error("has /{bits}, but an address of this family has {bits_max} bits; write fewer")]
+    #[error(
+        "has a prefix length of {bits} bits, but an address of this family has {bits_max}; give \
+         /{bits_max} or less"
+    )]
     TooLong {
-        /// The prefix length that was given.
+        /// The prefix length that was given, in bits.
         bits: u8,
         /// The bits of an address of its family: 32 or 128.
         bits_max: u8,
@@ -38,13 +44,14 @@ pub enum PrefixError {
 }
 
 impl Prefix {
-    /// Every address of both families.
+    /// The prefix of length 0, which contains every address of both families.
     pub const ANY: Prefix = Prefix {
         address: Ipv6Addr::UNSPECIFIED,
         bits: 0,
     };
 
-    /// The first `bits` of an address; none behind them may be set.
+    /// Creates the prefix of the first `bits` bits of an address. Refuses more bits than the address has, and an
+    /// address in which a later bit is set.
     pub fn new(address: IpAddr, bits: u8) -> Result<Prefix, PrefixError> {
         let (mapped, before, bits_max) = match address {
             IpAddr::V4(v4) => (v4.to_ipv6_mapped(), MAPPED_BITS, 32),
@@ -85,7 +92,8 @@ impl Prefix {
         self.bits >= MAPPED_BITS && self.address.to_ipv4_mapped().is_some()
     }
 
-    /// The first address, IPv4 as `::ffff:a.b.c.d`, and the prefix's length in that, 0 to 128.
+    /// Returns the prefix's first address, IPv4 as `::ffff:a.b.c.d`, and the number of its bits that the prefix has, 0
+    /// to 128.
     pub fn mapped(self) -> (Ipv6Addr, u8) {
         (self.address, self.bits)
     }
@@ -98,7 +106,7 @@ impl Prefix {
         }
     }
 
-    /// As the core has it: the address and the mask, in network order.
+    /// Returns the address and the mask as the core stores them, in network order.
     pub(super) fn words(self) -> ([u32; 4], [u32; 4]) {
         (
             words(self.address),
@@ -107,12 +115,12 @@ impl Prefix {
     }
 }
 
-/// The bits that belong to a prefix of this length.
+/// Returns a mask of 128 bits, of which the first `bits` are set.
 fn mask(bits: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)
 }
 
-/// An address as four words in network order.
+/// Returns an address as four words in network order.
 fn words(address: Ipv6Addr) -> [u32; 4] {
     let octets = address.octets();
     std::array::from_fn(|word| {
@@ -202,7 +210,7 @@ mod tests {
         }
         for (text, bits_max) in [("10.0.0.0/33", 32), ("fd00::/129", 128)] {
             let error = text.parse::<Prefix>().expect_err(text).to_string();
-            assert!(error.contains(&format!("has {bits_max} bits")), "{error}");
+            assert!(error.contains(&format!("family has {bits_max}")), "{error}");
         }
     }
 

@@ -181,12 +181,14 @@ impl Ends {
         let window = (2 * self.guest_window.max(1)).min(1 << 30) as u32;
         let old = after(self.acked, end(segment));
         let beyond = after(segment.seq, self.acked.wrapping_add(window));
+        // at the largest scale the acceptable ACK numbers can be more than half of the circle, so
+        // an unsigned distance decides
         let least = self.una.wrapping_sub(65_535 << self.peer_scale);
+        let most = self.furthest().wrapping_add(SLACK_BYTES);
         segment.flags & flag::ACK == 0
             || old
             || beyond
-            || after(least, segment.ack)
-            || after(segment.ack, self.furthest().wrapping_add(SLACK_BYTES))
+            || segment.ack.wrapping_sub(least) > most.wrapping_sub(least)
     }
 }
 

@@ -13,12 +13,12 @@ use crate::games::plan::Plan;
 use crate::games::port::{Cores, Guard};
 use crate::games::{MSS, TICK_NS};
 
-/// The clock of native cores at the first tick.
+/// Time on the clock of native cores at the first tick, in ns.
 const START_NS: u64 = 1_000_000_000;
-/// At each tick a guest does nothing with a probability of 1/8, so that guests are not in step.
+/// Divisor: at each tick a guest does nothing with a probability of 1/8, so that guests are not in step.
 const IDLE_ONE_IN: u64 = 8;
-/// Answers take up to a quarter longer than the path's delay, at random. On a path without noise the
-/// guests send in step, and a window smaller by a segment gains 9 %.
+/// Divisor: answers of peers arrive up to `delay_ticks / UNEVEN` later than the path's delay, at random. Without this
+/// noise guests send in step.
 const UNEVEN: u64 = 4;
 
 /// Goodput of a game's guests, in bytes.
@@ -28,9 +28,19 @@ pub struct Goodput {
     pub first: u64,
     /// Goodput of all other guests together.
     pub neighbours: u64,
-    /// What else the link has carried for the first guest. A guest needs no trick to take room on the
-    /// link: UDP does that.
+    /// Payload that the link has carried for the first guest beyond its goodput. It does not count as a loss of the
+    /// neighbours: to take room on the link a guest needs no trick, since UDP does that.
     pub useless: u64,
+}
+
+impl std::iter::Sum for Goodput {
+    fn sum<I: Iterator<Item = Goodput>>(games: I) -> Goodput {
+        games.fold(Goodput::default(), |sum, game| Goodput {
+            first: sum.first + game.first,
+            neighbours: sum.neighbours + game.neighbours,
+            useless: sum.useless + game.useless,
+        })
+    }
 }
 
 /// The guests' ports, one each, by the guest's number.
@@ -38,14 +48,14 @@ pub trait Ports {
     /// Waits until it is this tick's time, if the ports have a clock of their own.
     fn wait(&mut self, tick: u64);
 
-    /// Passes a frame of a guest; returns the segment that leaves the port.
+    /// Passes a frame of guest `of`; returns the segment that leaves the port, `None` if the port drops the frame.
     fn pass_from_guest(&mut self, of: usize, frame: &Frame) -> Option<Segment>;
 
-    /// Passes a segment to a guest; returns it as the guest gets it.
+    /// Passes a segment to guest `of`; returns it as the guest gets it, `None` if the port drops it.
     fn pass_to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment>;
 
-    /// Hands a guest's flow over to a new port of a host whose clock shows `clock` units of 128 µs more than the
-    /// game's, through the layout of this number.
+    /// Hands the flow of guest `of` over to a new port, through the layout with this number. The clock of the new
+    /// port's host is `clock` units of 128 µs ahead of the game's.
     fn hand_over(&mut self, of: usize, clock: u32, layout: u32);
 }
 
@@ -54,7 +64,7 @@ pub trait Ports {
 pub struct Virtual {
     cores: Cores,
     now_ns: u64,
-    /// Flows that were handed over.
+    /// Number of flows that were handed over.
     pub moves: u64,
 }
 
@@ -89,8 +99,8 @@ impl Ports for Virtual {
     }
 }
 
-/// Plays one game with native cores; the first guest has the plan, its neighbours are honest. `seed`
-/// decides about start times and the order of events.
+/// Plays one game with native cores; the first guest has the plan, its neighbours are honest. `seed` decides about
+/// start times, delays and the order of events.
 #[must_use]
 pub fn play(plan: &Plan, network: &Network, guard: Guard, seed: u64) -> Goodput {
     play_on(&mut Virtual::new(network, guard), plan, network, seed)
@@ -120,9 +130,10 @@ struct Table<'a, P> {
     peers: Vec<Peer>,
     ports: &'a mut P,
     link: Link,
-    /// Bytes on the link of the first guest.
+    /// Bytes of the first guest that the link has carried.
     carried: u64,
-    /// The latest tick at which an answer arrives; none overtakes another.
+    /// Tick at which the answers of the present tick arrive: no earlier than those before, so that none overtakes
+    /// another.
     arrival: u64,
     /// Answers on their way: the tick of their arrival, guest and segment.
     answers: VecDeque<(u64, usize, Segment)>,

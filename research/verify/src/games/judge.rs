@@ -8,34 +8,35 @@ use crate::games::network::Network;
 use crate::games::plan::Plan;
 use crate::games::port::Guard;
 
-/// The most that an adversary's goodput may be, as a multiple of an honest guest's in its place.
+/// Bar: the largest goodput of an adversary, as a multiple of an honest guest's in its place.
 pub const GAIN_MAX: f64 = 1.05;
-/// The least that is left to its neighbours, as a multiple of their goodput beside an honest guest.
+/// Bar: the smallest goodput of the neighbours, as a multiple of their goodput beside an honest guest.
 pub const LEFT_MIN: f64 = 0.95;
-/// One game is noisy: a different order of two segments changes all that follows. A plan that comes
-/// this close to a bar in a quarter of [`RETRIALS`] games is judged by the mean of [`RETRIALS`] games with other seeds.
+/// A plan whose reward in a quarter of [`RETRIALS`] games exceeds [`GAIN_MAX`] less this is judged by all of them. One
+/// game is noisy: a different order of two segments changes all that follows.
 const CLOSE: f64 = 0.02;
-/// Games by which a plan is judged that came close to a bar in a quarter of them. The order of
-/// events and the starts differ, the network does not.
+/// Number of games by which a plan close to a bar is judged. Start times and the order of events differ from game to
+/// game, the network does not.
 pub const RETRIALS: u64 = 24;
-/// A plan that is so far beyond a bar in [`RETRIALS`] long games breaks it: four standard errors. Brief games deviate
-/// by more, and cost less: they are played on in any case.
+/// A plan whose reward exceeds [`GAIN_MAX`] by more than this in [`RETRIALS`] games (four standard errors) breaks the
+/// bar without further games. Brief games deviate by more, and cost less: they are played on in any case.
 const SURE: f64 = 0.15;
-/// The most games by which a plan is judged that misses a bar by less. The search has chosen it by its
-/// luck in the others; these have seeds of their own. A guest's goodput in a game deviates from its
-/// mean by 13 % at most (law `coupled`, 1,000 games), so the ratio of two means by 0.6 %. With 200 games
-/// it was 1.3 %, which in 200 networks is more than 3 % in the worst.
+/// Maximum number of further games, with seeds of their own, for a plan that breaks a bar by less than `SURE`: the
+/// search has chosen the plan by its luck in the games before. A guest's goodput in one game deviates from its mean by
+/// at most 13 % (law `coupled`), so the ratio of two means of 1,000 games by 0.6 %. With 200 games that was 1.3 %, and
+/// in the worst of 200 networks more than 3 %.
 pub const FINALS: u64 = 1_000;
-/// Games of a block, of which the finals consist.
+/// Number of games in a block; the finals consist of blocks.
 const BLOCK: u64 = 20;
-/// The fewest blocks that decide.
+/// Minimum number of blocks that decide.
 const BLOCKS_LEAST: usize = 8;
-/// Standard errors of the blocks' mean between it and each bar, at which they decide.
+/// Number of standard errors by which the blocks' mean must be away from each bar to decide.
 const ERRORS: f64 = 4.0;
-/// Games of the best plan of a chain that breaks no bar: its gain deviates by 1.3 %.
+/// Number of games of the best plan of a chain, which measure its gain to 1.3 %.
 const REPORTED: u64 = 200;
 
-/// Length of the games in which the search compares plans, and games of the honest guest beside them.
+/// Length in ticks of the games by which the search compares plans; `SHORT_HONEST`: number of such games with an honest
+/// guest, for comparison.
 const SHORT_TICKS: u64 = 5_000;
 const SHORT_HONEST: u64 = 64;
 
@@ -44,10 +45,10 @@ const SHORT_HONEST: u64 = 64;
 pub struct Standing {
     /// The adversary's goodput ÷ the honest guest's in the same place.
     pub gain: f64,
-    /// The neighbours' goodput beside the adversary ÷ beside the honest guest, each with what the link
-    /// has carried for the first guest to no use.
+    /// Goodput of the neighbours and useless payload of the first guest ([`Goodput::useless`]), beside the adversary ÷
+    /// beside an honest guest.
     pub left: f64,
-    /// Games that were played with the plan.
+    /// Number of games that were played with the plan.
     pub games: u64,
 }
 
@@ -67,14 +68,14 @@ impl Standing {
         self.gain <= GAIN_MAX && self.left >= LEFT_MIN
     }
 
-    /// Returns how good the plan is for the adversary: its gain, times what its neighbours have lost. A
-    /// guest that harms itself as much as others needs no plan.
+    /// Returns how good the plan is for the adversary: its gain, times the factor by which its neighbours' goodput
+    /// fell. A guest that harms itself as much as others needs no plan.
     #[must_use]
     pub fn reward(self) -> f64 {
         self.gain * self.left.recip().max(1.0)
     }
 
-    /// Returns the mean with the standing of other games.
+    /// Returns the mean of both standings, weighted by their games.
     #[must_use]
     pub fn and(self, other: Standing) -> Standing {
         let games = self.games + other.games;
@@ -87,7 +88,7 @@ impl Standing {
     }
 }
 
-/// Returns whether the values' mean is [`ERRORS`] of its standard errors away from a bar.
+/// Returns whether the mean of the values is at least [`ERRORS`] standard errors away from a bar.
 fn is_far(values: impl Iterator<Item = f64> + Clone, bar: f64) -> bool {
     let count = values.clone().count() as f64;
     let mean = values.clone().sum::<f64>() / count;
@@ -95,22 +96,14 @@ fn is_far(values: impl Iterator<Item = f64> + Clone, bar: f64) -> bool {
     (mean - bar).abs() > ERRORS * (squares / (count - 1.0) / count).sqrt()
 }
 
-fn sum(parts: impl Iterator<Item = Goodput>) -> Goodput {
-    parts.fold(Goodput::default(), |sum, part| Goodput {
-        first: sum.first + part.first,
-        neighbours: sum.neighbours + part.neighbours,
-        useless: sum.useless + part.useless,
-    })
-}
-
-/// A network with the goodput of honest guests in it.
+/// A network, with the goodput that honest guests get in it.
 #[derive(Clone, Debug)]
 pub struct Arena {
     network: Network,
     guard: Guard,
-    /// By the honest guest's plan and the seed of the game, as far as known.
+    /// Goodput in games with an honest guest, by its plan and the game's seed, as far as played.
     honest: HashMap<(Plan, u64), Goodput>,
-    /// The mean of short games of an honest guest.
+    /// Mean goodput in short games with an honest guest.
     short: Goodput,
 }
 
@@ -124,7 +117,8 @@ impl Arena {
             honest: HashMap::new(),
             short: Goodput::default(),
         };
-        let all = sum((1..=SHORT_HONEST).map(|seed| arena.play_short(&Plan::honest(), seed)));
+        let short = (1..=SHORT_HONEST).map(|seed| arena.play_short(&Plan::honest(), seed));
+        let all: Goodput = short.sum();
         arena.short = Goodput {
             first: all.first / SHORT_HONEST,
             neighbours: all.neighbours / SHORT_HONEST,
@@ -141,7 +135,7 @@ impl Arena {
         play(plan, &network, self.guard, seed)
     }
 
-    /// Plays a plan once, for a short time, and compares it with the mean of an honest guest.
+    /// Plays a plan in one short game, and compares it with the mean of short games of an honest guest.
     #[must_use]
     pub fn try_once(&self, plan: &Plan, seed: u64) -> Standing {
         Standing::of(self.play_short(plan, seed), self.short, 1)
@@ -153,23 +147,24 @@ impl Arena {
         &self.network
     }
 
-    /// Returns what the guests get in the games of these seeds with an honest one in the adversary's
-    /// place: the one that does best.
+    /// Returns the goodput in games of these seeds with an honest guest in the adversary's place: of the guests of
+    /// [`Plan::without_tricks`] the one that gets most.
     fn honest(&mut self, plan: &Plan, seeds: &RangeInclusive<u64>) -> Goodput {
         let (network, guard, known) = (&self.network, self.guard, &mut self.honest);
         let references = plan.without_tricks().into_iter().map(|honest| {
-            sum(seeds.clone().map(|seed| {
+            let games = seeds.clone().map(|seed| {
                 *known
                     .entry((honest.clone(), seed))
                     .or_insert_with_key(|(honest, seed)| play(honest, network, guard, *seed))
-            }))
+            });
+            games.sum::<Goodput>()
         });
         references
             .max_by_key(|goodput| goodput.first)
             .unwrap_or_default()
     }
 
-    /// Judges a plan by the mean of many games, of [`FINALS`] others if it breaks a bar in them.
+    /// Judges a plan by the mean of `REPORTED` games. If it breaks a bar in them, up to [`FINALS`] others decide.
     pub fn judge_well(&mut self, plan: &Plan) -> Standing {
         let standing = self.mean(plan, 1..=REPORTED);
         match standing.holds() {
@@ -178,7 +173,7 @@ impl Arena {
         }
     }
 
-    /// Judges a plan by the mean of games, of the more the closer it comes to a bar.
+    /// Judges a plan by the mean of games: the closer it comes to a bar, the more games.
     pub fn judge(&mut self, plan: &Plan) -> Standing {
         let mut standing = self.mean(plan, 1..=RETRIALS / 4);
         if standing.reward() > GAIN_MAX - CLOSE {
@@ -191,8 +186,8 @@ impl Arena {
         standing
     }
 
-    /// Plays blocks of games with the seeds after this one, until both bars are clearly met or missed.
-    /// Returns their mean; its games are all of the plan's.
+    /// Plays blocks of games with the seeds after `after`, until both bars are clearly met or missed, or [`FINALS`]
+    /// games were played. Returns the mean of these games; its number of games includes the `after` games before.
     fn decide(&mut self, plan: &Plan, after: u64) -> Standing {
         let mut blocks: Vec<Standing> = Vec::new();
         for first in (after + 1..=after + FINALS).step_by(BLOCK as usize) {
@@ -216,12 +211,12 @@ impl Arena {
         }
     }
 
-    /// Plays a plan in one game for each seed. Returns the means.
+    /// Plays a plan in one game for each seed. Returns the ratios of the sums.
     pub fn mean(&mut self, plan: &Plan, seeds: RangeInclusive<u64>) -> Standing {
         let games = seeds.clone().count() as u64;
-        let adversary = sum(seeds
+        let played = seeds
             .clone()
-            .map(|seed| play(plan, &self.network, self.guard, seed)));
-        Standing::of(adversary, self.honest(plan, &seeds), games)
+            .map(|seed| play(plan, &self.network, self.guard, seed));
+        Standing::of(played.sum(), self.honest(plan, &seeds), games)
     }
 }

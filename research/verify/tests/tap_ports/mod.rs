@@ -156,8 +156,14 @@ impl Taps {
     fn set_up(&mut self, network: &Network, guard: Guard) {
         let policy = guard.on(network.policy);
         let is_coupled = u32::from(policy.law) == consts::LAW_COUPLED;
-        let plan = PortPlan::of_all(policy, is_coupled.then(PortCoupling::default));
         for wire in &self.wires {
+            // no group of a game before
+            self.hosts += 1;
+            let coupling = is_coupled.then(|| PortCoupling {
+                group: self.hosts,
+                ..PortCoupling::default()
+            });
+            let plan = PortPlan::of_all(policy, coupling);
             let index = wire.guest.index();
             self.programs.set_plan(index, &plan).unwrap();
             self.programs.forget_flows(index).unwrap();
@@ -187,6 +193,7 @@ impl Taps {
         let (guest, remote) = self.ends(of);
         let shape = Shape {
             payload_max: PAYLOAD_MAX,
+            marks_kept: true,
             ..PLAIN
         };
         let mut bytes = frame(segment, guest, remote, &shape);
