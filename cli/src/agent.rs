@@ -1,5 +1,5 @@
-//! `uc agent`: the host's daemon in the foreground; and how `uc attach` and `uc detach` cooperate
-//! with a running one.
+//! `uc agent`: the host's daemon in the foreground. Also how `uc attach` and `uc detach` cooperate with a running
+//! agent.
 
 use std::path::PathBuf;
 
@@ -23,19 +23,21 @@ pub struct Agent {
         default_value = "/etc/undercurrent/undercurrent.toml"
     )]
     config: PathBuf,
-    /// Attach and detach what the policy wants, then end
+    /// Attach and detach ports once, as the policy wants, then end
     ///
     /// Exit status 1: something that the policy wants is not in force.
     #[arg(long)]
     once: bool,
-    /// Log filter that replaces the file's: a level, or a filter such as info,uc_agent=debug
+    /// Log filter that replaces the policy's `agent.log`: a level, or a filter such as info,uc_agent=debug
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
-    /// Replace the programs of all ports even if they are this version's
+    /// Replace the programs of all ports even if the ports run this version's programs already
     #[arg(long)]
     swap: bool,
     /// Run the programs that `uc law build` made in this folder on all ports; the policy can then name
-    /// its laws
+    /// the folder's laws
+    ///
+    /// Keep the option at later starts: an agent without it attaches nothing while ports run these programs.
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
     /// Run this part of the agent without capabilities, for the agent at the other end of standard
@@ -44,18 +46,18 @@ pub struct Agent {
     confined: Option<Part>,
 }
 
-/// A part of an agent that parses what others wrote.
+/// A part of an agent that parses data of guests or other hosts in a process without capabilities.
 #[derive(Clone, Copy, ValueEnum)]
 enum Part {
-    /// Names of guests
+    /// Parses the files that name guests
     Names,
-    /// Requests of scrapers
+    /// Answers requests of scrapers for metrics
     Metrics,
 }
 
 impl Agent {
-    /// Runs the agent until it is told to end. Returns false if its policy is invalid, or with `--once`
-    /// if something that the policy wants is not in force.
+    /// Runs the agent until it is told to end. Returns false if its policy is invalid; with `--once` also if something
+    /// that the policy wants is not in force.
     pub fn execute(self) -> Result<bool> {
         if let Some(part) = self.confined {
             uc_agent::confined(match part {
@@ -82,19 +84,19 @@ impl Agent {
     }
 }
 
-/// Returns a client of this host's agent, if one runs.
+/// Returns a client of this host's agent; `None` if no agent runs.
 fn running() -> Option<Client> {
     let client = Client::of_host();
     client.is_there().then_some(client)
 }
 
-/// Returns a client of the agent that listens at `socket`, or of this host's.
+/// Returns a client of the agent that listens at `socket`; with `None`, of this host's agent.
 pub fn asked(socket: Option<PathBuf>) -> Client {
     socket.map_or_else(Client::of_host, Client::at)
 }
 
-/// Makes the agent detach these ports, or all if none is named, and keep them detached. `None`: no
-/// agent runs.
+/// Makes the agent detach these ports, or all if none is named, and keep them detached. Returns the ports that it
+/// detached; `None` if no agent runs.
 pub fn withdraw(ports: &[String]) -> Result<Option<Vec<String>>> {
     let Some(agent) = running() else {
         return Ok(None);
@@ -102,11 +104,12 @@ pub fn withdraw(ports: &[String]) -> Result<Option<Vec<String>>> {
     Ok(Some(agent.withdraw(ports)?.ports))
 }
 
-/// Gives these ports back to the agent, if one runs.
+/// Returns these ports, or all if none is named, to the agent. The result names the ports that it took back; `None` if
+/// no agent runs.
 ///
 /// # Errors
-/// If they aren't ports of its policy, which it would detach again; or if options contradict its
-/// policy.
+/// A port is not in the agent's policy, so the agent would detach it again; or `options`, given on the command line,
+/// would have no effect under the policy.
 pub fn release(ports: &[String], options: &[String]) -> Result<Option<Vec<String>>> {
     let Some(agent) = running() else {
         return Ok(None);
@@ -118,9 +121,9 @@ pub fn release(ports: &[String], options: &[String]) -> Result<Option<Vec<String
             false => "",
         };
         bail!(
-            "an agent keeps this host's ports (process {}) as its policy says, so {} would have no \
-             effect; write it into the policy, {}{laws}. Without options `uc attach` returns ports \
-             to the agent",
+            "an agent (process {}) keeps this host's ports as its policy says, so {} would have no \
+             effect; write the setting into the policy, {}{laws}. Without options `uc attach` \
+             returns ports to the agent",
             status.pid,
             options.join(", "),
             status.policy.place
@@ -133,10 +136,10 @@ pub fn release(ports: &[String], options: &[String]) -> Result<Option<Vec<String
         let other_name = status.ports.iter().find(|port| port.matched == *name);
         let why = match other_name {
             Some(port) => format!("another name of port {0}; run `uc attach {0}`", port.name),
-            None => "not in its policy; name it there".to_owned(),
+            None => "not in its policy; add it to a tenant's `ports` there".to_owned(),
         };
         bail!(
-            "an agent keeps this host's ports (process {}) and '{name}' is {why}",
+            "an agent (process {}) keeps this host's ports, and '{name}' is {why}",
             status.pid
         );
     }

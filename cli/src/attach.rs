@@ -15,18 +15,18 @@ use crate::options;
 use crate::parameters::{CoupledArguments, ParameterArguments};
 use crate::ports::{Via, distinct};
 
-/// Maximum capacity of the flow table: it takes 8.6 GB of kernel memory; more is probably a
-/// mistake.
+/// Maximum capacity of the flow table, in entries. A table of this size takes 8.6 GB of kernel memory; more is probably
+/// a mistake.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;
 
 /// Translate the new flows of these ports from now on.
 ///
-/// PORT is the host's side of a guest's interface: a VM's tap, a container's veth. Flows that are
-/// under way pass unmodified, but for those of a port that drains; new ones are translated. The
-/// programs are pinned: they stay when this command has ended, until `uc detach`.
+/// PORT is the host's side of a guest's interface: a VM's tap, a container's veth. Flows that are under way pass
+/// unmodified, except at a port that drains; new flows are translated. The programs are pinned: they stay when this
+/// command has ended, until `uc detach`.
 ///
-/// If an agent runs, this gives it back a port that `uc detach` removed, and the agent attaches it
-/// as its policy says; options are then refused.
+/// If an agent runs, this command returns to the agent a port that `uc detach` removed. The agent attaches it as its
+/// policy says; options are then refused.
 #[derive(Args)]
 pub struct Attach {
     /// Interfaces on the host's side of guests, such as tap0 or veth1
@@ -35,25 +35,27 @@ pub struct Attach {
     /// The congestion control law that the network sees
     #[arg(long, value_parser = options::LawName, default_value = "ecn")]
     law: String,
-    /// Run the programs that `uc law build` made in this folder on all ports of this host; --law can
-    /// then name a law of the folder
+    /// Run the programs that `uc law build` made in this folder on all ports of this host; --law can then name a law of
+    /// the folder
     ///
-    /// Flows under way go on. The programs stay in force until no port is left. Refused if ports run
-    /// laws from outside that are not the folder's first ones.
+    /// Flows under way go on. The programs stay in force until the last port is detached; afterwards give the option
+    /// again. Refused if ports already run laws of your own and these are not the first laws of the folder. An agent
+    /// needs the same --laws: without the option it attaches nothing while ports run these programs.
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
-    /// Which TCP sender the law's shadow imitates
+    /// TCP sender that the law's shadow, the host's copy of the sender's state, imitates
     #[arg(long, value_parser = options::profile(), default_value = "linux")]
     profile: Profile,
-    /// How many SYNs of a flow ask for ECN before one goes without (RFC 3168 §6.1.1.1); 255: all
+    /// Number of SYNs of a flow that ask for ECN; if all stay unanswered, further SYNs do not ask (RFC 3168
+    /// §6.1.1.1). 255: all SYNs ask
     #[arg(long, value_name = "N", default_value_t = 2)]
     ecn_syns: u8,
-    /// Places of the host's flow table; a flow takes one, or two under law `delay` or `coupled` or
-    /// with a share. Fixed when the first port is attached
+    /// Number of entries of the host's flow table. A flow takes one entry, or two under law `delay` or
+    /// `coupled` or with --share. Fixed when the first port is attached, until all are detached
     #[arg(long, value_name = "N", default_value_t = DEFAULT_FLOWS_MAX,
           value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX_LIMIT))]
     flows_max: u32,
-    /// How to attach the programs
+    /// Kernel interface through which the programs are attached to the port
     #[arg(long, value_enum, default_value = "auto")]
     via: Via,
     /// Position of the programs among those that other software attaches to the port
@@ -65,7 +67,7 @@ pub struct Attach {
     coupled: CoupledArguments,
 }
 
-/// Position of a port's programs among those that other software attaches.
+/// Position of a port's programs among programs that other software attaches to the port.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
     /// Before other programs, which then cannot hide packets from Undercurrent
@@ -75,7 +77,7 @@ pub enum Order {
 }
 
 impl Attach {
-    /// Attaches all of the ports, or none. `given`: the options on the command line.
+    /// Attaches all of the ports, or none. `given`: names of the options on the command line.
     pub fn execute(self, given: &[String]) -> Result<bool> {
         let store = laws::store(self.laws.as_deref())?;
         let (law, profile) = (law_named(&self.law)?, self.profile);
@@ -83,7 +85,10 @@ impl Attach {
         let parameters = self.parameters.parameters(law)?;
         let coupling = self.coupled.coupling(law)?;
         if parameters.has(keys::OBSERVE) && coupling.is_some() {
-            bail!("--observe gives no windows, so there are none to share: leave out one of them");
+            bail!(
+                "--observe writes no windows, so --share has none to divide; remove --observe or \
+                 --share"
+            );
         }
         let policy = Policy {
             ecn_syns: self.ecn_syns,

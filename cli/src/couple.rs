@@ -1,5 +1,5 @@
-//! `uc couple`: the host's controller of guests that couple their own connections; and `uc guest
-//! couple`, the guests' end.
+//! `uc couple`: the host's controller of guests that couple their own connections. Also `uc guest couple`, the guests'
+//! end.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -23,86 +23,92 @@ use uc_service::confine::Confined;
 use crate::coupling::netns_path;
 use uc_program::cancel_on_signal;
 
-/// Maximum number of guests: their sockets must not exceed the descriptors that a process may have.
+/// Maximum number of guests, so that their sockets do not exceed the descriptors that a process may have.
 const GUESTS_MAX: usize = 512;
-/// Interval at which the process that opens sockets looks whether it is to end.
+/// Interval, in milliseconds, at which the process that opens sockets checks whether it must end.
 const LOOK_EVERY_MS: u16 = 200;
 
-/// Couple guests that run `uc guest couple`: together they compete like one TCP, of which each gets
-/// a share by its weight, however many connections it opens.
+/// Couple the connections of guests that run `uc guest couple`: together the guests compete like one TCP.
+/// Each guest gets a share of its window in proportion to the guest's weight, however many connections the
+/// guest opens.
 ///
-/// Runs until it is stopped; from then on each guest is coupled on its own.
+/// Runs until it is stopped; from then on each guest couples only its own connections.
 #[derive(Args)]
 pub struct Couple {
-    /// A guest: its name, QEMU's socket of its virtio-serial port, its weight (1 to 255, 1 by
-    /// default), and `listen` to create the socket here, for containers
+    /// A guest: a name for it; the Unix socket of its channel, which QEMU creates for a virtio-serial port;
+    /// its weight, 1 to 255 [default: 1]; and `listen` if this command shall create the socket, for a
+    /// container. May be given several times
     #[arg(long = "guest", value_name = "NAME=SOCKET[,weight=N][,listen]", required = true,
           value_parser = guest_setup)]
     guests: Vec<GuestSetup>,
-    /// Bits of an IPv4 remote address that identify a group: traffic to addresses that agree in
-    /// them shares one window. 0: one group for all of IPv4, and for IPv6 too if both are 0. At
-    /// most the guests' own prefix length
+    /// Length in bits of the IPv4 remote prefix that identifies a group: connections to addresses with the
+    /// same prefix share one window. 0: one group for all of IPv4, and for IPv6 too if --prefix6 is 0 as
+    /// well. At most the guests' own --prefix4
     #[arg(long, value_name = "BITS", default_value_t = 32,
           value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: u8,
-    /// Bits of an IPv6 remote address that identify a group; 128: one group per remote host
+    /// Length in bits of the IPv6 remote prefix that identifies a group; 128: one group per remote host
     #[arg(long, value_name = "BITS", default_value_t = 128,
           value_parser = clap::value_parser!(u8).range(0..=128))]
     prefix6: u8,
-    /// Aggressiveness of a group of n: 0 like one TCP, 100 like n TCPs
+    /// Aggressiveness of a group of n connections, in percent: 0 like one TCP, 100 like n TCPs
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=100))]
     aggressiveness: u8,
-    /// Divide the rate, not the window: a longer round trip does not mean a smaller share
+    /// Divide the group's rate instead of its window, so that a connection with a longer round-trip time
+    /// does not get a smaller share
     #[arg(long)]
     by_rate: bool,
-    /// Maximum bytes in flight of a group, whatever guests report; 0: 1 GiB
+    /// Maximum number of bytes in flight of a group, however many its guests report; 0: 1 GiB
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     window_max: u32,
-    /// Interval at which every guest's share is printed; 0: only events are printed
+    /// Interval at which every guest's share is printed, in seconds; 0: only events are printed
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     every: u64,
-    /// Print JSON objects, one per line
+    /// Print events and shares as JSON objects, one per line
     #[arg(long)]
     json: bool,
-    /// Couple without capabilities; the process at the other end of standard input opens the
-    /// sockets
+    /// Read the guests' reports without capabilities; the process at the other end of standard input opens
+    /// the sockets. The command starts itself with this option
     #[arg(long, hide = true)]
     confined: bool,
 }
 
-/// Let a host couple this guest's groups with those of its other guests.
+/// Let the host couple this guest's groups of connections with those of the host's other guests.
 ///
-/// Runs until it is stopped. Without it, or one retransmission timeout after the last answer, the
-/// groups are uncoupled from other guests, as after `uc guest load ctrltcp` alone.
+/// Runs until it is stopped. Without this command, or one retransmission timeout after the host's last
+/// answer, the groups share windows only within this guest, as after `uc guest load ctrltcp` alone.
 #[derive(Args)]
 pub struct GuestCouple {
-    /// The virtio-serial port or socket whose other end is `uc couple`
+    /// Virtio-serial port, or Unix socket, whose other end is `uc couple` on the host
     #[arg(long, value_name = "PATH", default_value = "/dev/virtio-ports/uc.ccc")]
     channel: PathBuf,
     /// Couple only the groups of this network namespace (after `uc guest load ctrltcp --apart`): a
     /// name of `ip netns`, a process id, or a path
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
-    /// The --name that was given to `uc guest load ctrltcp`
+    /// Name of the congestion control: the --name that was given to `uc guest load ctrltcp`
     #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
     name: String,
 }
 
-/// Parses `NAME=SOCKET[,weight=N][,listen]`.
+/// Parses the argument `NAME=SOCKET[,weight=N][,listen]` of `--guest`. Without `weight` the weight is 1.
 fn guest_setup(text: &str) -> Result<GuestSetup, String> {
     let (name, rest) = text.split_once('=').unwrap_or(("", text));
     let mut parts = rest.split(',');
     let path = PathBuf::from(parts.next().unwrap_or_default());
     if name.is_empty() || path.as_os_str().is_empty() {
-        return Err("write NAME=SOCKET[,weight=N][,listen]".into());
+        return Err(
+            "expected a guest's name and its socket: NAME=SOCKET[,weight=N][,listen]".into(),
+        );
     }
     let (mut given, mut listens) = (None, false);
     for part in parts {
         match part.split_once('=') {
             Some(("weight", weight)) => {
                 let weight: Option<u8> = weight.parse().ok().filter(|&weight| weight > 0);
-                let weight = weight.ok_or("the weight is not a number from 1 to 255")?;
+                let weight =
+                    weight.ok_or("the guest's weight is not a whole number from 1 to 255")?;
                 if given.replace(weight).is_some() {
                     return Err("the weight is given twice; remove one".into());
                 }
@@ -110,7 +116,7 @@ fn guest_setup(text: &str) -> Result<GuestSetup, String> {
             None if part == "listen" => listens = true,
             _ => {
                 return Err(format!(
-                    "'{part}' is neither weight=N nor listen; write one of them"
+                    "'{part}' after the socket is neither weight=N nor listen; write one of these"
                 ));
             }
         }
@@ -126,8 +132,8 @@ fn guest_setup(text: &str) -> Result<GuestSetup, String> {
     })
 }
 
-/// Checks that names and sockets are unique: equal names could not be told apart, and one socket is
-/// one guest.
+/// Refuses two guests with the same name or the same socket: equal names could not be told apart, and a socket belongs
+/// to one guest.
 fn check_guests(guests: &[GuestSetup]) -> Result<()> {
     let path = |guest: &GuestSetup| match &guest.place {
         Place::Connect(path) | Place::Listen(path) => path.clone(),
@@ -147,7 +153,7 @@ fn check_guests(guests: &[GuestSetup]) -> Result<()> {
     Ok(())
 }
 
-/// A line of `uc couple`'s output.
+/// A line that `uc couple` prints: an event or a guest's share.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line<'a> {
@@ -162,7 +168,7 @@ enum Line<'a> {
         remote: String,
         window_bytes: u32,
         share_bytes: u64,
-        /// Number of window reductions that its losses caused.
+        /// Number of times that the guest's losses reduced the window.
         cuts: u64,
     },
 }
@@ -196,7 +202,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Prints the line; goes on if standard output is closed.
+    /// Prints the line. A closed standard output is no error.
     fn print(&self, json: bool) {
         let text = match self {
             _ if json => serde_json::json!(self).to_string(),
@@ -224,11 +230,11 @@ impl<'a> Line<'a> {
 }
 
 impl Couple {
-    /// Runs until it is stopped.
+    /// Couples the guests until the command is stopped.
     pub fn execute(self) -> Result<bool> {
         if self.guests.len() > GUESTS_MAX {
             bail!(
-                "{} guests; one process couples {GUESTS_MAX}",
+                "{} guests are given, but one process couples at most {GUESTS_MAX}; give fewer",
                 self.guests.len()
             );
         }
@@ -240,7 +246,7 @@ impl Couple {
         }
     }
 
-    /// Opens the guests' sockets, and passes them to a process without rights, which reads them.
+    /// Opens the guests' sockets, and passes them to a process without capabilities, which reads them.
     fn open(self) -> Result<bool> {
         let stop = cancel_on_signal()?;
         let mut sockets = Sockets::new(&self.guests)?;
@@ -253,17 +259,21 @@ impl Couple {
                 continue;
             }
             let answered = sockets.answer(&confined);
-            if !answered
-                .context("the process that reads the guests' reports sent what it may not send")?
-            {
+            if !answered.context(
+                "the confined process that reads the guests' reports sent an invalid request; \
+                     run the command again",
+            )? {
                 let status = confined.status()?;
-                bail!("the process that reads the guests' reports has ended ({status})");
+                bail!(
+                    "the confined process that reads the guests' reports has ended ({status}); \
+                     run the command again"
+                );
             }
         }
         Ok(true)
     }
 
-    /// Couples the guests, without rights.
+    /// Couples the guests in this process, which gives up its capabilities first.
     fn couple(self) -> Result<bool> {
         uc_service::confine::enter()?;
         let sockets = RemoteSockets(uc_service::confine::parent()?);
@@ -299,7 +309,7 @@ impl Couple {
 }
 
 impl GuestCouple {
-    /// Runs until it is stopped.
+    /// Lets the host couple this guest until the command is stopped.
     pub fn execute(self, store: &Store) -> Result<bool> {
         let groups = store.groups(&self.name)?;
         let netns = self.netns.as_deref().map(netns_path);

@@ -1,4 +1,4 @@
-//! `uc detach`: takes ports off by hand, and waits until the flows that were promised ECN have ended.
+//! `uc detach`: detaches ports by hand, and waits for the end of the flows that negotiated ECN through a port.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
@@ -18,9 +18,10 @@ use crate::ports::{distinct, flows, port_name};
 /// switches mark. Until the last such flow has ended the programs stay and echo the marks. New flows pass
 /// unmodified, no window is written, and the guest's data are sent without ECT.
 ///
-/// A process in the background detaches the port then, or the agent if one runs. `uc status` shows how many
-/// flows are left, and whether that process is missing: then run `uc detach PORT` again. `uc attach` of a
-/// port that drains translates it again, and its flows with it. An idle flow counts for up to 2 h 4 min.
+/// A process in the background detaches the port then, or the agent if one runs. `uc status` shows how many flows are
+/// left, and whether that process is missing: then run `uc detach PORT` again. `uc attach` of a port that drains
+/// translates it again, and its flows with it. Such a flow keeps its port draining for up to 2 h 4 min after its last
+/// segment.
 ///
 /// Exit status: 0 if the ports are detached or drain, 1 if one was attached again during --wait, 2 after
 /// an error.
@@ -32,31 +33,34 @@ pub struct Detach {
     /// Detach every port, including those whose interface is gone or in another network namespace
     #[arg(long, conflicts_with = "ports")]
     all: bool,
-    /// Detach at once: marks on what the peers of flows under way send are no longer echoed
+    /// Detach at once, without draining: CE marks on packets that peers of flows under way send are then no
+    /// longer echoed to the peers
     #[arg(long)]
     now: bool,
-    /// Return when the ports are detached, however long that takes; Ctrl-C ends only the waiting
+    /// Return only when the ports are detached, however long that takes; Ctrl-C ends the waiting, not the
+    /// draining
     #[arg(long, conflicts_with = "now")]
     wait: bool,
-    /// Detach ports that drain when they have drained, until none is left
+    /// Wait for ports that drain, detach each when its last flow has ended, and end when no port drains. The
+    /// command starts itself with this option in the background
     #[arg(long, hide = true, exclusive = true)]
     finish: bool,
 }
 
-/// How long the process that detaches ports may take to begin.
+/// Maximum time that the process in the background may take to begin to wait for draining ports.
 const WATCHED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A port that was detached, or drains.
+/// A port that was detached or drains.
 struct Off {
     ifindex: u32,
     name: String,
-    /// Number of flows whose peers may go on sending ECT.
+    /// Number of flows whose peers may still send packets with ECT; they keep a draining port attached.
     flows: usize,
     drains: bool,
 }
 
 impl Detach {
-    /// Takes all of the ports off, or none.
+    /// Detaches all of the ports, or none.
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         if self.finish {
@@ -105,7 +109,8 @@ impl Detach {
 }
 
 impl Off {
-    /// Says what became of the port. `who`: detaches it when it has drained.
+    /// Returns a sentence on how the port was detached. `who` names the process that detaches the port after it has
+    /// drained.
     fn told(&self, who: &str) -> String {
         let flows = flows(self.flows);
         match self.flows {
@@ -121,8 +126,8 @@ impl Off {
     }
 }
 
-/// Takes these ports off, or all that there are; at once, or when they have drained. Ports of another
-/// version, whose flows can't be read, go at once.
+/// Detaches these ports, or with `None` all attached ports. `now`: at once; otherwise a port with flows that negotiated
+/// ECN drains. Ports of another version, whose flows can't be read, are detached at once.
 fn take_off(store: &Store, names: Option<&Vec<String>>, now: bool) -> Result<Vec<Off>> {
     let _turn = store.lock()?;
     let programs = match names {
@@ -130,7 +135,7 @@ fn take_off(store: &Store, names: Option<&Vec<String>>, now: bool) -> Result<Vec
             let Some(programs) = store.open()? else {
                 store.open_tidy()?;
                 bail!(
-                    "nothing is attached on this host, so neither is '{}'",
+                    "'{}' is not attached: no port of this host is",
                     names.join("', '")
                 );
             };
@@ -176,7 +181,7 @@ fn take_off(store: &Store, names: Option<&Vec<String>>, now: bool) -> Result<Vec
     Ok(off.collect())
 }
 
-/// Returns the state of ports that the agent has let go.
+/// Returns the state of ports that the agent has stopped managing.
 fn taken_by_agent(store: &Store, names: &[String]) -> Result<Vec<Off>> {
     let programs = store.open().ok().flatten();
     let views = programs.map_or_else(|| Ok(Vec::new()), |programs| programs.ports())?;
@@ -194,7 +199,7 @@ fn taken_by_agent(store: &Store, names: &[String]) -> Result<Vec<Off>> {
     Ok(off.collect())
 }
 
-/// Detaches those of the agent's former ports that drain.
+/// Detaches those of the ports that still drain after the agent has stopped managing them.
 fn detach_at_once(store: &Store, off: &mut [Off]) -> Result<()> {
     let _turn = store.lock()?;
     let drain = off.iter_mut().filter(|port| port.drains);
@@ -211,7 +216,7 @@ fn detach_at_once(store: &Store, off: &mut [Off]) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the ports have drained; returns false if one was attached again meanwhile.
+/// Waits until none of the ports drains; returns false if one was attached again meanwhile.
 fn wait(store: &Store, off: &[Off]) -> Result<bool> {
     let mine: BTreeSet<u32> = off.iter().map(|port| port.ifindex).collect();
     while !store.wait_until_left(&mine)? {
@@ -229,8 +234,8 @@ fn wait(store: &Store, off: &[Off]) -> Result<bool> {
     Ok(again.is_empty())
 }
 
-/// Starts a process that detaches ports when they have drained, unless one runs. Returns when one runs, or
-/// all have drained.
+/// Starts a process that detaches draining ports when their flows have ended, unless one runs already. Returns when
+/// such a process waits, or no port drains.
 fn watch_in_background(store: &Store) -> Result<()> {
     let none =
         "the ports drain, but no process waits for their flows to end; run `uc detach` again";
@@ -249,8 +254,11 @@ fn watch_in_background(store: &Store) -> Result<()> {
     while !store.is_drain_watched()? {
         match process.try_wait()? {
             Some(status) if status.success() => break,
-            Some(status) => bail!("{none}: it has ended, {status}"),
-            None if Instant::now() > until => bail!("{none}: it does not begin"),
+            Some(status) => bail!("{none}: the waiting process has ended ({status})"),
+            None if Instant::now() > until => bail!(
+                "{none}: the waiting process did not start within {} s",
+                WATCHED_WITHIN.as_secs()
+            ),
             None => thread::sleep(Duration::from_millis(20)),
         }
     }

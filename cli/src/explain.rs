@@ -30,14 +30,14 @@ use story::Story;
 /// parts of these in that order. Exit status 1: no flow matches, or several, which are listed.
 #[derive(Args)]
 pub struct Explain {
-    /// Port, guest and remote, or parts of them
+    /// Port, guest's ADDRESS:PORT and remote ADDRESS:PORT of the flow, or parts of these, in that order
     #[arg(required = true, value_name = "FLOW")]
     flow: Vec<String>,
     /// Print further events until the flow is gone or Ctrl-C
     #[arg(long)]
     follow: bool,
-    /// Socket of the agent to ask, instead of the default path; the agent knows the line of the
-    /// flow's rule in the policy file
+    /// Socket of the agent, which knows the line of the flow's rule in the policy file [default: the running
+    /// agent's, otherwise /run/undercurrent/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print one JSON object; with --follow, one line per event
@@ -45,23 +45,25 @@ pub struct Explain {
     json: bool,
 }
 
-/// The answer for programs if no single flow matches.
+/// The JSON object for the case that not exactly one flow matches.
 #[derive(Serialize)]
 struct Nothing<'a> {
-    /// The words that were searched for.
+    /// The words by which the flow was searched.
     words: &'a [String],
-    /// Names of the flows that match; several, or none.
+    /// Names of the first 20 flows that match; empty if none does.
     fits: &'a [String],
 }
 
-/// Number of samples that determine the flow's limit, and the time between two.
+/// Maximum number of matching flows whose names are listed.
+const LISTED_MAX: usize = 20;
+/// Number of samples of the flow's state from which its limit is determined.
 const LOOKS: u32 = 10;
 const LOOKS_APART: Duration = Duration::from_millis(10);
-/// Time between two polls for events.
+/// Time between two reads of the flow's events with --follow.
 const FOLLOW_APART: Duration = Duration::from_millis(200);
 
 impl Explain {
-    /// Prints the history; exit status 1 unless exactly one flow matches.
+    /// Prints the history of the flow. Returns false, for exit status 1, unless exactly one flow matches.
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         let words = find::words(&self.flow);
@@ -87,9 +89,15 @@ impl Explain {
                 Ok(true)
             }
             Found::Several(names) => {
-                if !self.tell_nothing(&words, &names)? {
-                    outln!("'{}' fits {} flows:", words.join(" "), names.len());
-                    names.iter().for_each(|name| outln!("{name}"));
+                let listed = &names[..names.len().min(LISTED_MAX)];
+                if !self.tell_nothing(&words, listed)? {
+                    let cut = if names.len() > listed.len() {
+                        ", the first of them"
+                    } else {
+                        ""
+                    };
+                    outln!("'{}' fits {} flows{cut}:", words.join(" "), names.len());
+                    listed.iter().for_each(|name| outln!("{name}"));
                 }
                 Ok(false)
             }
@@ -106,7 +114,7 @@ impl Explain {
         }
     }
 
-    /// Prints the JSON object for no single match; returns whether JSON was requested.
+    /// With --json, prints the object for no single match; returns whether --json was given.
     fn tell_nothing(&self, words: &[String], fits: &[String]) -> Result<bool> {
         if self.json {
             outln!("{}", serde_json::to_string(&Nothing { words, fits })?);
@@ -114,7 +122,8 @@ impl Explain {
         Ok(self.json)
     }
 
-    /// Prints the whole history; returns the number of the last event, `None` if the flow is gone.
+    /// Prints the flow's whole history. Returns the number of the last printed event, from which --follow continues;
+    /// `None` if the flow is gone.
     fn tell(
         &self,
         store: &Store,

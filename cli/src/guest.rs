@@ -1,4 +1,4 @@
-//! `uc guest`: congestion controls that a cooperating guest loads, by hand.
+//! `uc guest`: loads, lists and unloads congestion controls for a cooperating guest.
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -32,11 +32,11 @@ enum Command {
 /// A congestion control needs Linux 6.4 or newer with BTF, `pvtcp` 5.10 with BTF.
 #[derive(Args)]
 struct Load {
-    /// The congestion control to load
+    /// Congestion control, or `pvtcp`, to load
     #[arg(value_enum)]
     control: ControlName,
-    /// The name in the kernel, at most 15 characters; for `ctrltcp` the beginning of its two names,
-    /// at most 10
+    /// Name of the congestion control in the kernel, at most 15 characters. `ctrltcp` registers two, whose
+    /// names begin with NAME, at most 10 characters
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten, next_help_heading = "For ctrltcp")]
@@ -47,17 +47,17 @@ struct Load {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ControlName {
-    /// DCTCP (RFC 8257); it asks for ECN whatever tcp_ecn is
+    /// DCTCP (RFC 8257). Its connections ask for ECN, whatever the sysctl net.ipv4.tcp_ecn is
     Dctcp,
-    /// Reno and CUBIC whose connections to one host share a window (ctrlTCP): uc_ctrltcp and
-    /// uc_ctrlcubic
+    /// Two congestion controls, Reno (uc_ctrltcp) and CUBIC (uc_ctrlcubic), whose connections to one host
+    /// share a window (ctrlTCP)
     Ctrltcp,
-    /// A minimum RTO for new connections: small, and raised while the host stalls the guest's CPUs
-    /// (PVTCP without its kernel module)
+    /// No congestion control: programs that give new connections a small minimum RTO, which is raised while
+    /// the host stalls the guest's CPUs (PVTCP without its kernel module)
     Pvtcp,
 }
 
-/// Show what is loaded, and the groups that share windows.
+/// Show the congestion controls that `uc guest load` loaded, and the groups of connections that share windows.
 #[derive(Args)]
 struct List {
     /// Print the list as one JSON object
@@ -78,7 +78,7 @@ struct Unload {
 }
 
 impl Guest {
-    /// Loads, lists or unloads.
+    /// Runs the chosen subcommand: loads, lists or unloads congestion controls.
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         match self.command {
@@ -125,11 +125,13 @@ impl Load {
         ];
         for (whose, is_it, given) in wrong {
             if let Some(option) = given.filter(|_| !is_it) {
-                bail!("--{option} is for {whose}: remove it, or load {whose}");
+                bail!(
+                    "--{option} has an effect with {whose} only: remove the option, or load {whose}"
+                );
             }
         }
         if is(ControlName::Pvtcp) && self.name.is_some() {
-            bail!("--name is for congestion controls, and pvtcp is none: remove it");
+            bail!("--name renames a congestion control, and pvtcp is not one: remove --name");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `uc handover`: takes the state of a port's flows to the host that its guest moves to.
+//! `uc handover`: hands the state of a port's flows over to the host to which the port's guest moves.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -14,13 +14,14 @@ use crate::ports;
 
 /// Hand the flows of a port over to the host that its guest moves to.
 ///
-/// Pause the guest, write its flows with --out on its old host, and read them with --in on the new
-/// one, where its port must be attached; then let the guest go on there. Its flows are translated
-/// there with the state and the policy that they had. Without this they pass unmodified on the new
-/// host, and marks on what their peers send are not answered.
+/// Pause the guest, write its flows with --out on its old host, and read them with --in on the new one, where its port
+/// must be attached; then resume the guest there. The new host translates its flows with the state and the policy that
+/// they had. Without a hand-over they pass unmodified on the new host, and marks on what their peers send are not
+/// answered.
 ///
 /// --out changes nothing: the guest can go on where it was. --in refuses a file that is incomplete, not
-/// signed with the key, or of another format. Synchronize the hosts' clocks, and read the file within 60 s.
+/// signed with the key, or of another format. Synchronize the hosts' clocks, and read the file within 60 s: an
+/// older file is taken as if it had just been written, and the flows' timers are off by its age.
 /// Flows that are not handed over are listed, each with the reason. Those that the port has already stay as
 /// they are: after an interrupted --in run it again.
 ///
@@ -30,10 +31,10 @@ use crate::ports;
 pub struct Handover {
     /// Interface on the host's side of the guest, such as tap0 or veth1
     port: String,
-    /// Write the port's flows to this file, which is replaced; -: to standard output
+    /// Write the port's flows to this file, replacing it; -: to standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Read flows from this file, and let the port go on with them; -: from standard input
+    /// Read flows from this file, and go on translating them at the port; -: from standard input
     #[arg(long = "in", value_name = "FILE")]
     into: Option<PathBuf>,
     /// File with the key that signs the flows, the same on both hosts; `uc watch --make-key FILE`
@@ -42,11 +43,11 @@ pub struct Handover {
     key_file: PathBuf,
 }
 
-/// Stands for standard input or output.
+/// Value of --out and --in that means standard output and standard input.
 const STANDARD: &str = "-";
 
 impl Handover {
-    /// Hands over in one direction; returns false if a flow was left.
+    /// Writes or reads flows, as the options say; returns false if a flow was not handed over.
     pub fn execute(self) -> Result<bool> {
         let keys = ProbeKeys::read(&self.key_file)?;
         let store = Store::default();
@@ -86,7 +87,8 @@ impl Handover {
         Ok(taken.left.is_empty())
     }
 
-    /// Prints what was done, and the flows that were left; on standard error if standard output is taken.
+    /// Prints the result, and the flows that were not handed over. If standard output has the file (`is_taken`), prints
+    /// to standard error.
     fn tell(&self, is_taken: bool, told: &str, left: &[LeftFlow]) {
         let port = &self.port;
         let first = match left.len() {
@@ -103,7 +105,7 @@ impl Handover {
     }
 }
 
-/// A file's name in messages.
+/// Formats the path of a file that is read, for messages; `-` as `standard input`.
 struct Name<'a>(&'a Path);
 
 impl fmt::Display for Name<'_> {
@@ -119,7 +121,7 @@ fn is_standard(file: &Path) -> bool {
     file == Path::new(STANDARD)
 }
 
-/// Refuses to write where a file would take the place of something else.
+/// Refuses a path for --out that exists and is no regular file, and a terminal as standard output.
 fn check_target(file: &Path) -> Result<()> {
     if is_standard(file) {
         if io::stdout().is_terminal() {
@@ -129,7 +131,7 @@ fn check_target(file: &Path) -> Result<()> {
     }
     match fs::symlink_metadata(file) {
         Ok(found) if !found.is_file() => bail!(
-            "{}: no regular file; give --out another, or - for standard output",
+            "{}: not a regular file; give --out another path, or - for standard output",
             file.display()
         ),
         _ => Ok(()),
@@ -146,7 +148,8 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
         .context("could not write to standard output")
 }
 
-/// Reads a file, but no more than one byte beyond what a file may have, and of another one only how it begins.
+/// Reads a file of flows: at most one byte more than such a file may have, which shows that it is too long. If the file
+/// does not begin like one, returns only its first bytes.
 fn read(file: &Path) -> Result<Vec<u8>> {
     let failed = || format!("could not read {}", Name(file));
     let mut source: Box<dyn Read> = match is_standard(file) {

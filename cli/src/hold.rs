@@ -1,4 +1,4 @@
-//! `uc hold`: this host holds packets of guests' connections: paced ACKs, and data that it retransmits.
+//! `uc hold`: this host holds packets of guests' connections, to spread ACKs over time or to retransmit data.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ use uc_program::cancel_on_signal;
 #[command(group(ArgGroup::new("what").required(true).multiple(true)
     .args(["pace", "buffer", "settings_on_stdin"])))]
 pub struct Hold {
-    /// Ports of the guests
+    /// Interfaces on the host's side of guests, such as tap0 or veth1
     #[arg(required_unless_present = "settings_on_stdin", value_name = "PORT")]
     ports: Vec<String>,
     /// Spread the ACKs to the guest over a round trip, so that the guest sends no bursts. An ACK for many
@@ -36,7 +36,7 @@ pub struct Hold {
     /// that a law of the port translates: the guest does not see the losses, so the law must slow it down
     #[arg(long)]
     buffer: bool,
-    /// Minimum RTO of the host in milliseconds, with --buffer
+    /// With --buffer: minimum timeout, in milliseconds, after which this host retransmits the guest's data
     #[arg(long, value_name = "MS", default_value_t = 10, requires = "buffer",
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rto_min: u64,
@@ -48,13 +48,13 @@ pub struct Hold {
     /// line, until its end. The agent starts the command with this option
     #[arg(long, hide = true, conflicts_with_all = ["ports", "pace", "buffer", "rto_min", "memory", "json"])]
     settings_on_stdin: bool,
-    /// Print the counters as a JSON object, at the start and at the end
+    /// Print the counters of held and retransmitted packets as a JSON object, at the start and at the end
     #[arg(long)]
     json: bool,
 }
 
 impl Hold {
-    /// Holds packets until it is stopped.
+    /// Holds packets of the ports' guests until the command is stopped.
     pub fn execute(self) -> Result<bool> {
         let stop = cancel_on_signal()?;
         if self.settings_on_stdin {
@@ -83,7 +83,7 @@ impl Hold {
         Ok(true)
     }
 
-    /// Returns the settings of each port.
+    /// Returns the settings with which each port's packets are held.
     fn setups(&self) -> Result<Vec<PortSetup>> {
         let rto_min = self.buffer.then(|| Duration::from_millis(self.rto_min));
         let memory_bytes = u64::from(self.memory.0);
@@ -101,7 +101,7 @@ impl Hold {
         ports.into_iter().map(setup).collect()
     }
 
-    /// Refuses a port at which another command works that excludes this one.
+    /// Refuses a port at which another command works that can't work together with `uc hold`.
     fn check_others(&self) -> Result<()> {
         let mut others = reserved();
         if let Ok(status) = uc_hold::Status::ask() {
@@ -123,13 +123,14 @@ impl Hold {
     }
 }
 
-/// Returns the ports at which another command works that excludes this one, each with the reason.
+/// Returns the ports at which a command works that can't work together with `uc hold`, each with the reason.
 fn reserved() -> BTreeMap<String, String> {
     let mut reserved = BTreeMap::new();
     if let Ok(status) = uc_split::Status::ask() {
         let why = format!(
-            "`uc split` (process {}) ends its connections on this host, so there is nothing to hold; leave one of \
-             the two",
+            "`uc split` (process {}) ends the port's connections on this host, so `uc hold` has \
+             no packets to hold; \
+             end one of the two for this port",
             status.pid
         );
         let ports = status.setup.interfaces.into_iter();
@@ -137,7 +138,9 @@ fn reserved() -> BTreeMap<String, String> {
     }
     if let Ok(status) = uc_hold::dupack::Status::ask() {
         let why = format!(
-            "`uc dupack` (process {}) sends its guest duplicate ACKs, and both repair lost tails; leave one of the two",
+            "`uc dupack` (process {}) sends the port's guest duplicate ACKs, and both commands \
+             repair lost tails; \
+             end one of the two for this port",
             status.pid
         );
         let ports = status.setup.ports.into_iter();
@@ -158,7 +161,7 @@ fn print(counts: Counts, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Describes the counters in one sentence.
+/// Describes the counters of held packets in one sentence.
 fn sentence(counts: &Counts) -> String {
     let of = counts.decisions;
     format!(

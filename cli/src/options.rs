@@ -1,4 +1,4 @@
-//! Options made of the core's rows: one for each parameter or setting, with its range, words and
+//! Command-line options from the core's tables of parameters: one option for each row, with its range, words and
 //! description.
 
 use std::ffi::OsStr;
@@ -7,7 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, Type
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use uc_law::{Chosen, Kind, Law, Profile, Row, Table, Value};
 
-/// Makes the option of a row; it takes what can be read, also beyond the range.
+/// Makes the command-line option of a parameter. The option accepts every value that can be parsed, even outside the
+/// parameter's range, which [`Chosen::out_of_range`] checks later.
 pub fn option<Of: Table>(row: &'static Row<Of>, heading: &str) -> Arg {
     let option = Arg::new(row.key)
         .long(long(row.key))
@@ -54,13 +55,13 @@ pub fn chosen<Of: Table>(matches: &ArgMatches) -> Chosen<Of> {
     chosen
 }
 
-/// Returns a key as options are called.
+/// Returns a parameter's key in the spelling of options, with hyphens for underscores.
 pub fn long(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// Reads the name of a law. Help lists the tree's laws; whether there is a law of the name is known
-/// when those from outside are ([`uc_port::law_named`]).
+/// Parses the name of a law. Help lists the laws of the tree. Whether a law of this name exists is checked later, when
+/// the laws of --laws are loaded ([`uc_port::law_named`]).
 #[derive(Clone)]
 pub struct LawName;
 
@@ -82,14 +83,14 @@ impl TypedValueParser for LawName {
     }
 }
 
-/// Reads the name of a profile.
+/// Returns the parser of the option `--profile`.
 pub fn profile() -> impl TypedValueParser<Value = Profile> {
     let words = Profile::words();
     let words = words
         .iter()
         .map(|word| PossibleValue::new(word.word).help(sentence(word.what)));
     PossibleValuesParser::new(words)
-        .try_map(|name| Profile::named(&name).ok_or_else(|| format!("no profile {name}")))
+        .try_map(|name| Profile::named(&name).ok_or_else(|| format!("there is no profile {name}")))
 }
 
 /// Returns the text with a capital first letter.

@@ -1,4 +1,4 @@
-//! The rate at which first windows are given: `uc watch --pace`.
+//! The rate at which first windows are granted: `uc watch --pace`.
 
 use std::str::FromStr;
 
@@ -8,28 +8,31 @@ use uc_law::{Table, Value, Watch, start_keys};
 use uc_port::{Uplink, uplink};
 use uc_words::BitsPerSec;
 
-/// The rate of a port's turns.
+/// The rate at which a port's flows get their first windows, one flow after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// The rate of the port's uplink.
+    /// The rate of the uplink through which the port's packets leave.
     #[default]
     Auto,
-    /// A rate that the operator gives.
+    /// A rate that the operator gave.
     Rate(BitsPerSec),
-    /// No turns: first windows are given at once.
+    /// No pacing: first windows are granted at once.
     None,
 }
 
-/// Reads a rate at which first windows can be given.
+/// Parses a rate at which first windows can be granted.
 ///
 /// # Errors
-/// No rate, or one at which no flow would start.
+/// The text is no rate, or the rate is so low that no flow would start.
 pub fn rate(text: &str) -> Result<BitsPerSec, String> {
-    let row = StartPolicy::row(start_keys::PACE).ok_or("no row of it")?;
+    let row =
+        StartPolicy::row(start_keys::PACE).ok_or("the start-up control has no parameter `pace`")?;
     let slowest = Watch::slowest_pace();
     match Value::parse(row, text)? {
         Value::Rate(rate) if rate >= slowest => Ok(rate),
-        _ => Err(format!("is below {slowest}; give that or more")),
+        _ => Err(format!(
+            "the rate is below {slowest}, the slowest pace; give {slowest} or more"
+        )),
     }
 }
 
@@ -42,14 +45,14 @@ impl FromStr for Pace {
             "none" => Ok(Pace::None),
             _ => match rate(text) {
                 Ok(rate) => Ok(Pace::Rate(rate)),
-                Err(error) => Err(format!("{error}, auto or none")),
+                Err(error) => Err(format!("{error}; or give auto or none")),
             },
         }
     }
 }
 
 impl Pace {
-    /// Returns the pace of settings that an agent has sent: without a rate, the uplink's.
+    /// Returns the pace of settings that an agent has sent: their rate, or the uplink's if the rate is 0.
     pub fn of(policy: &StartPolicy) -> Pace {
         match policy.pace_bytes_per_s {
             0 => Pace::Auto,
@@ -57,11 +60,11 @@ impl Pace {
         }
     }
 
-    /// Sets the rate of the port with this index in its policy. Returns the uplink whose rate it
-    /// is; `None` where the operator gave a rate, wants no turns, or no uplink's rate is known.
+    /// Writes the pacing rate into the policy of the port with this index; 0 means no pacing. Returns the uplink whose
+    /// rate was used; `None` if the operator gave a rate or no pacing, or if no uplink has a known rate.
     ///
     /// # Errors
-    /// The kernel's refusal to list devices or routes.
+    /// The kernel refuses to list devices or routes.
     pub fn set(self, policy: &mut StartPolicy, ifindex: u32) -> Result<Option<Uplink>> {
         let found = match self {
             Pace::Auto if policy.wait_us > 0 => uplink(ifindex)?,
@@ -76,7 +79,7 @@ impl Pace {
         Ok(found)
     }
 
-    /// Prints a warning if first windows of a port are to be given at its uplink's rate, and that is not known.
+    /// Prints a warning if the uplink's rate should pace a port's first windows, but is not known.
     pub fn warn(self, port: &str, uplink: Option<&Uplink>, policy: &StartPolicy) {
         if uplink.is_none() && self == Pace::Auto && policy.wait_us > 0 {
             errln!(

@@ -1,5 +1,5 @@
-//! The state of the programs on this host's ports at one moment, which `uc flows` lists, `uc
-//! status` sums up, `uc top` draws and `uc explain` details.
+//! The state of the programs on this host's ports at one moment. `uc flows` lists it, `uc status` summarizes it, `uc
+//! top` draws it, and `uc explain` gives details.
 
 pub mod clock;
 pub mod filter;
@@ -24,29 +24,30 @@ pub use flow::{FlowRow, Limit};
 pub use order::Order;
 pub use truth::TruthSummary;
 
-/// The whole state, in a stable form: fields are added, none is renamed or removed.
+/// What `uc flows --json` prints. The form is stable: fields are added, none is renamed or removed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// The ports that are attached.
+    /// The ports that have the programs.
     pub ports: Vec<PortRow>,
-    /// The flows of all attached ports.
+    /// The flows of all attached ports in the flow table.
     pub flows: Vec<FlowRow>,
-    /// Law `coupled`: the groups that share windows.
+    /// The groups of flows that share windows, by law `coupled` or --share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupRow>,
     /// Packets since the programs were loaded, by reason.
     pub packets: Vec<PacketRow>,
-    /// How far the flows' shadows are from the kernel's values, if these were asked for.
+    /// Differences between the flows' shadows and the kernel's values of guests' sockets; `None` unless --truth asks
+    /// for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truth: Option<TruthSummary>,
 }
 
-/// An attached port.
+/// A port that has the programs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PortRow {
-    /// The interface's index.
+    /// Index of the port's interface.
     pub ifindex: u32,
-    /// The interface's name, while there is one.
+    /// Name of the port's interface; `None` if the interface is gone.
     pub name: Option<String>,
     /// Number of the port's flows in the table.
     pub flows: u64,
@@ -55,31 +56,32 @@ pub struct PortRow {
     pub dropped: u64,
 }
 
-/// A group of law `coupled`.
+/// A group of flows that share a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupRow {
-    /// The group's number.
+    /// Number that identifies the ports of the group: the operator's (`--group`), or a number that stands for a tenant
+    /// or a single port.
     pub group: u32,
-    /// The remote addresses' prefix.
+    /// Prefix of the remote addresses that belong to the group.
     pub remote: String,
-    /// The window that the group's flows share.
+    /// The window that the group's flows share, in bytes.
     pub window_bytes: u32,
-    /// Flows that reported in this epoch or the last.
+    /// Number of the group's flows that reported in this epoch or the last.
     pub flows: u32,
-    /// Times that the window was reduced.
+    /// Number of times that the group's window was reduced.
     pub cuts: u32,
-    /// The guests that share the window.
+    /// The guests that share the group's window.
     pub guests: Vec<GuestRow>,
 }
 
-/// A guest of a group.
+/// A guest of a group, with its share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuestRow {
-    /// The name of the guest's port.
+    /// Name of the guest's port.
     pub port: String,
-    /// The weight among the group's guests.
+    /// Weight of the guest relative to the group's other guests, 1 to 255.
     pub weight: u32,
-    /// Flows that reported in this epoch or the last.
+    /// Number of the guest's flows that reported in this epoch or the last.
     pub flows: u32,
     /// The guest's part of the group's window, in bytes.
     pub share_bytes: u64,
@@ -88,21 +90,21 @@ pub struct GuestRow {
 /// The number of packets with one reason.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketRow {
-    /// The reason, as metrics call it.
+    /// The reason of the packets' treatment, spelled as in metrics.
     pub reason: Cow<'static, str>,
     /// Number of packets, summed over all ports and CPUs.
     pub packets: u64,
-    /// The reason in words.
+    /// What the reason means, in words.
     pub meaning: Cow<'static, str>,
 }
 
 impl Seen {
-    /// Reads everything that is pinned in the store; empty if nothing is.
+    /// Reads ports, flows, groups and counters through the store's pins; empty if nothing is pinned.
     pub fn read(store: &Store) -> Result<Seen> {
         let Some(programs) = store.open()? else {
             return Ok(Seen::default());
         };
-        Self::read_programs(store, &programs).context("could not read the flow table")
+        Self::read_programs(store, &programs).context("could not read the ports' flow table")
     }
 
     /// Reads ports and flows through programs that are open already.
@@ -180,7 +182,7 @@ pub(crate) fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
         .collect()
 }
 
-/// Returns the port's name for rows; its number where it is not attached any more.
+/// Returns the port's name for rows; the interface's index if the port is no longer attached.
 pub fn name_of(ifindex: u32, ports: &[Attached]) -> String {
     let port = ports.iter().find(|port| port.ifindex == ifindex);
     port.map_or_else(|| ifindex.to_string(), port_name)

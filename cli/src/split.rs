@@ -1,4 +1,4 @@
-//! `uc split`: this host ends guests' TCP connections and opens its own to the far ends.
+//! `uc split`: this host terminates guests' TCP connections and opens its own to the far ends.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
@@ -14,7 +14,7 @@ use uc_split::{
 use crate::tasks::tasks_on_stdin;
 use uc_program::cancel_on_signal;
 
-/// Interval at which the process looks whether it is to end.
+/// Interval at which the process checks whether it must end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Split guests' TCP connections: this host ends them itself and opens a second one to the far end,
@@ -30,53 +30,54 @@ pub struct Split {
     /// with the address that is the guests' gateway
     #[arg(required_unless_present_any = ["status", "clean", "settings_on_stdin"], value_name = "PORT")]
     ports: Vec<String>,
-    /// Congestion control towards the far end, as in the sysctl net.ipv4.tcp_available_congestion_control;
-    /// without it the host's default
+    /// Congestion control of the connections to the far ends, one that the sysctl
+    /// net.ipv4.tcp_available_congestion_control lists [default: the host's default]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
     /// Offer the far end Multipath TCP; a far end without it gets plain TCP. Add the addresses of
     /// further uplinks by `ip mptcp endpoint`
     #[arg(long)]
     mptcp: bool,
-    /// Split connections that far ends open to the guests, too; the host speaks plain TCP to these
-    /// far ends, never Multipath TCP
+    /// Split connections that far ends open to the guests, too; the host uses plain TCP to these far ends, never
+    /// Multipath TCP
     #[arg(long)]
     inbound: bool,
-    /// Split only connections to these TCP ports, such as 80,8000-8999; without the option all
+    /// Split only connections to these TCP ports, such as 80,8000-8999 [default: all]
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     tcp_ports: Vec<PortRange>,
-    /// Maximum number of split connections at once; further ones are reset. Each takes two
-    /// descriptors; without the option as many as the limit of descriptors allows, 65,536 at most
+    /// Maximum number of split connections at once; further ones are reset. Each takes two file descriptors
+    /// [default: as many as the process's limit of descriptors allows, at most 65,536]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     connections_max: Option<u32>,
-    /// Maximum number of split connections of one guest at once: of an IPv4 address, or an IPv6
-    /// prefix of 64 bits; without the option half of --connections-max
+    /// Maximum number of split connections of one guest at once, where a guest is an IPv4 address or an IPv6
+    /// prefix of 64 bits [default: half of --connections-max]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     guest_max: Option<u32>,
-    /// Number of threads that move bytes; without the option one for each processor
+    /// Number of threads that copy the connections' bytes [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// When stopped, let new connections pass unsplit and wait up to this many seconds for the
     /// split ones to end; a second signal ends the wait
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     drain: u32,
-    /// Print what the running command splits here, and do nothing else
+    /// Print the settings and counters of the `uc split` that runs in this network namespace, and do nothing
+    /// else
     #[arg(long, conflicts_with_all = ["ports", "clean"])]
     status: bool,
-    /// Remove what a killed command left of its table and route, and do nothing else
+    /// Remove the nft table and the route that a killed `uc split` left behind, and do nothing else
     #[arg(long, conflicts_with = "ports")]
     clean: bool,
-    /// Read what is split as JSON from a line of standard input, and again from each further line,
-    /// until its end. The agent starts the command with this option
+    /// Read the settings as JSON from a line of standard input, and again from each further line, until its
+    /// end. The agent starts the command with this option
     #[arg(long, hide = true, conflicts_with_all = ["ports", "clean", "status", "drain"])]
     settings_on_stdin: bool,
-    /// Print the status as a JSON object; of a command that runs, one at its start and one at its end
+    /// Print the status as a JSON object: with --status once, otherwise at the start and at the end
     #[arg(long)]
     json: bool,
 }
 
 impl Split {
-    /// Splits until it is stopped, or prints the status, or cleans up.
+    /// Splits connections until the command is stopped; or prints the status, or cleans up.
     pub fn execute(self) -> Result<bool> {
         if self.clean {
             return self.clean_up();
@@ -112,7 +113,8 @@ impl Split {
         Ok(true)
     }
 
-    /// Splits by the newest line of standard input, until it ends or `stops` returns true.
+    /// Splits connections by the settings in the newest line of standard input, until the input ends or `stops` returns
+    /// true.
     fn follow(&self, stops: impl Fn() -> bool) -> Result<bool> {
         let setups = tasks_on_stdin();
         let Ok(first) = setups.recv() else {
@@ -138,11 +140,15 @@ impl Split {
         match Status::ask() {
             Err(ServiceError::Nobody { .. }) => {}
             Ok(status) => anyhow::bail!(
-                "`uc split` (process {}) runs here and uses its table and route: end it first",
+                "`uc split` (process {}) runs in this network namespace and uses the nft table \
+                 and the route that --clean would remove: end that process first",
                 status.pid
             ),
             // It may run, and lose its table.
-            Err(error) => return Err(error).context("nothing is removed"),
+            Err(error) => {
+                return Err(error)
+                    .context("removed nothing, because a running `uc split` may use it");
+            }
         }
         let found = clean()?;
         if self.json {

@@ -22,16 +22,17 @@ use report::{PortLine, Report};
 /// Show the agent, its policy, the ports and packet counters.
 ///
 /// Exit status 1: something that the policy wants is not in force; a port sees the packets of one
-/// direction only; or there is neither an agent nor an attached port.
+/// direction only; an agent does not answer; a port drains and no process waits for its flows; or there
+/// is neither an agent nor an attached port.
 #[derive(Args)]
 pub struct Status {
-    /// Socket of the agent to ask, instead of the default path
+    /// Socket of the agent [default: the running agent's, otherwise /run/undercurrent/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
-    /// Check only that the agent is alive, whatever is in force: for liveness probes
+    /// Check only that the agent answers, whether or not the policy is in force: for liveness probes
     ///
     /// Prints nothing and reads no port. Exit status 2: no agent answers, or it hangs.
     #[arg(long, conflicts_with = "json")]
@@ -39,7 +40,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Prints the report; exit status 1 if something is not in force.
+    /// Prints the report. Returns false, for exit status 1, if something that the policy wants is not in force.
     pub fn execute(self) -> Result<bool> {
         let client = agent::asked(self.socket);
         if self.alive {
@@ -93,7 +94,9 @@ fn canary(canary: &CanaryState) -> String {
     match canary.stage {
         CanaryStage::InForce => format!("policy {hash} is followed here"),
         CanaryStage::Tries => format!("policy {hash} is being tried here"),
-        CanaryStage::Waits => format!("policy {hash} waits{why}; the one before it is followed"),
+        CanaryStage::Waits => {
+            format!("policy {hash} waits{why}; the policy before it stays in force")
+        }
         CanaryStage::Worse => format!("policy {hash} is not followed{why}"),
     }
 }

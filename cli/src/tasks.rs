@@ -1,4 +1,4 @@
-//! What an agent tells a command that it runs: a line of JSON on standard input for each change.
+//! Tasks that an agent gives a command that it runs: lines of JSON on standard input, one for each change.
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
@@ -8,17 +8,17 @@ use serde::de::DeserializeOwned;
 use uc_hold::{Reserved, Running, Work};
 use uc_service::PortTask;
 
-/// Error of a line that is no task.
-pub const NO_TASK: &str = "a line of standard input is no task in JSON";
+/// Error of a line that can't be parsed as a task.
+pub const NO_TASK: &str = "a line of standard input is not a task in JSON";
 
-/// Reads standard input, on a thread of its own: a task from each line, up to the first that is none. The end
-/// of the input ends the channel.
+/// Reads standard input on a thread of its own, and sends the task of each line. The first line that is no task is sent
+/// as an error and ends the channel; so does the end of the input.
 pub fn tasks_on_stdin<T: DeserializeOwned + Send + 'static>() -> Receiver<Result<T>> {
     let (tasks, heard) = mpsc::channel();
     thread::spawn(move || {
         for line in std::io::stdin().lines() {
             let task = line
-                .context("standard input can't be read")
+                .context("could not read a task from standard input")
                 .and_then(|line| serde_json::from_str(&line).context(NO_TASK));
             let is_last = task.is_err();
             if tasks.send(task).is_err() || is_last {
@@ -29,7 +29,7 @@ pub fn tasks_on_stdin<T: DeserializeOwned + Send + 'static>() -> Receiver<Result
     heard
 }
 
-/// Works at ports by the newest line of standard input, until it ends or `stops` returns true.
+/// Works at the ports that the newest line of standard input names, until the input ends or `stops` returns true.
 pub fn follow<W: Work>(stops: impl Fn() -> bool, reserved: Reserved) -> Result<bool>
 where
     W::Port: Send + 'static,

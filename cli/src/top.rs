@@ -23,7 +23,7 @@ use crate::seen::{Filter, Order};
 use source::Host;
 use view::View;
 
-/// Maximum time before a signal is noticed.
+/// Maximum time until a signal that ends the program is noticed.
 const POLL_MOST: Duration = Duration::from_millis(100);
 
 /// Watch ports and flows: their rates, and what holds them back.
@@ -31,7 +31,7 @@ const POLL_MOST: Duration = Duration::from_millis(100);
 /// ? lists the keys.
 #[derive(Args)]
 pub struct Top {
-    /// Time between two samples
+    /// Time between two samples, in milliseconds
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(100..=60_000))]
     interval: u64,
@@ -41,28 +41,27 @@ pub struct Top {
     /// Show only matching flows, as in `uc flows`
     #[arg(long, value_name = "CONDITIONS")]
     filter: Vec<Filter>,
-    /// Socket of the agent to ask, instead of the default path
+    /// Socket of the agent [default: the running agent's, otherwise /run/undercurrent/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Removed; the error says what takes its place
+    /// Removed option; the error names the command that replaces it
     #[arg(long, hide = true, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Removed, like `--record`
+    /// Removed option; the error names the command that replaces it
     #[arg(long, hide = true, value_name = "FILE")]
     replay: Option<PathBuf>,
 }
 
 impl Top {
-    /// Shows ports and flows until q is pressed or a signal arrives. Then the terminal is restored,
-    /// after a panic too.
+    /// Shows ports and flows until q is pressed or a signal arrives. Then, and after a panic, the terminal is restored.
     ///
     /// # Errors
-    /// Without a terminal; if the kernel or the agent can't be asked.
+    /// There is no terminal, or the kernel or the agent can't be asked.
     pub fn execute(self) -> Result<bool> {
         if self.record.or(self.replay).is_some() {
             bail!(
-                "`uc top` records no longer: `uc flows --json --rates` prints what a recording had, and the \
-                 agent's metrics are for looking back (docs/metrics.md)"
+                "--record and --replay were removed; `uc flows --json --rates` prints the values that a \
+                 recording had, and the agent's metrics have the past (docs/metrics.md)"
             );
         }
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
@@ -78,7 +77,8 @@ impl Top {
         // The first sample is taken before the terminal is set up, so that its error is printed
         // normally.
         view.show(host.next()?);
-        let mut terminal = ratatui::try_init().context("could not set up the terminal")?;
+        let mut terminal =
+            ratatui::try_init().context("could not switch the terminal to full-screen mode")?;
         let done = go_on(&mut terminal, &mut view, &mut host, &ends);
         ratatui::restore();
         done.map(|()| true)
@@ -94,10 +94,11 @@ fn go_on(
     while !view.ends() && !ends.load(Ordering::Relaxed) {
         terminal
             .draw(|frame| draw::draw(frame, view))
-            .context("could not draw on the terminal")?;
+            .context("could not write the screen to the terminal")?;
         let wait = host.due().saturating_duration_since(Instant::now());
-        if event::poll(wait.min(POLL_MOST)).context("could not read keys")?
-            && let Event::Key(key) = event::read().context("could not read keys")?
+        if event::poll(wait.min(POLL_MOST)).context("could not read keys from the terminal")?
+            && let Event::Key(key) =
+                event::read().context("could not read keys from the terminal")?
             && key.kind == KeyEventKind::Press
         {
             view.press(key);
@@ -111,7 +112,7 @@ fn go_on(
     Ok(())
 }
 
-/// Writes the history of the chosen flow into the view, if it is shown.
+/// Writes the history of the chosen flow into the view, if the view shows one.
 fn tell(host: &Host, view: &mut View) -> Result<()> {
     if let Some(row) = view.wanted() {
         view.tell(host.story(&row, view.agent.as_ref())?);

@@ -1,4 +1,4 @@
-//! `uc watch`: HWatch's start on ports of this host, as a process in the foreground.
+//! `uc watch`: HWatch's control of flow starts at ports of this host, as a process in the foreground.
 
 mod tasks;
 
@@ -26,10 +26,10 @@ use super::pace::{self, Pace};
 
 /// Have flows start as fast as the network can take them: HWatch.
 ///
-/// Before a flow of a guest starts, this host sends probes to see how full the path is; the other
-/// host, which runs `uc watch` too, sets the flow's first windows by how many arrive marked.
-/// Handshakes wait for their probes in this process. It stays in the foreground; when it ends,
-/// its programs leave the ports and every connection goes on.
+/// Before a flow of a guest starts, this host sends probe packets to see how full the path is. The far
+/// end's host, which must run `uc watch` too, sets the flow's first windows from the number of probes
+/// that arrive marked. Handshakes wait for their probes in this process. The command stays in the
+/// foreground; when it ends, its programs are removed from the ports and every connection goes on.
 #[derive(Args)]
 pub struct Watch {
     /// Interfaces of this host: the host's sides of guests' interfaces
@@ -50,13 +50,13 @@ pub struct Watch {
     /// Write a new random key to this file, and do nothing else
     #[arg(long, value_name = "FILE", exclusive = true)]
     make_key: Option<PathBuf>,
-    /// The end of a connection whose first data is probed for
+    /// End of a connection that sends the data for which probes are sent
     #[arg(long, value_enum, default_value = "both")]
     data: DataName,
     #[command(flatten)]
     start: StartOptions,
-    /// Pace the first windows of flows at a rate: `auto`, the rate of the port's uplink; a rate
-    /// such as 10Gbit; or `none`, no pacing
+    /// Rate at which the first windows of a port's flows are paced, one after the other: `auto`, the rate of
+    /// the port's uplink; a rate such as 10Gbit; or `none`, no pacing
     #[arg(
         long = "pace",
         value_name = "RATE",
@@ -64,13 +64,14 @@ pub struct Watch {
         help_heading = "The start"
     )]
     turns: Pace,
-    /// Address and UDP port of the granter, such as 10.0.0.5:6654: the process that grants first windows
-    /// on a link that several hosts share. Without its answer within 1 ms a flow starts as without
-    /// this option, but with its whole window
+    /// Address and UDP port of the granter, such as 10.0.0.5:6654: a `uc watch --grant` that grants first
+    /// windows on a link that several hosts share. If the granter does not answer within 1 ms, the flow
+    /// starts as without this option, but with its whole window
     #[arg(long, value_name = "ADDRESS:PORT")]
     granter: Option<SocketAddr>,
-    /// Be the granter: answer at the address --granter, granting first windows at the rate of the shared
-    /// link, such as 10Gbit. Only --key-file, --burst and --wait matter beside; no port is watched
+    /// Run as the granter: listen at the address that --granter names, and grant first windows at the rate
+    /// of the shared link, such as 10Gbit. Watches no port. Only --granter, --key-file, --burst, --wait and
+    /// --json have an effect together with this option
     #[arg(long, value_name = "RATE", requires = "granter", value_parser = pace::rate,
           conflicts_with_all = ["ports", "peers", "data", "turns", "per_second", "at_once", "via"])]
     grant: Option<BitsPerSec>,
@@ -79,18 +80,19 @@ pub struct Watch {
     #[arg(long, value_name = "N", default_value_t = Settings::default().per_second,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     per_second: u32,
-    /// Burst of --per-second: maximum number of handshakes that are watched at once
+    /// Burst that --per-second allows: maximum number of handshakes of one port that are watched even if they begin at
+    /// the same moment
     #[arg(long, value_name = "N", default_value_t = Settings::default().burst,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     at_once: u32,
-    /// How to attach the programs
+    /// Kernel interface through which the programs are attached to the port
     #[arg(long, value_enum, default_value = "auto")]
     via: crate::ports::Via,
     /// Read the ports and their settings as JSON from a line of standard input, and again from each further
     /// line, until its end. The agent starts the command with this option
     #[arg(long, hide = true, conflicts_with_all = ["ports", "data", "turns", "granter", "per_second", "at_once"])]
     settings_on_stdin: bool,
-    /// At the end, print the counts as one JSON object
+    /// At the end, print the counts of watched handshakes and probes as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -105,7 +107,7 @@ enum DataName {
     Both,
 }
 
-/// The settings of a start.
+/// The settings of the start-up control of flows.
 struct StartOptions(Chosen<StartPolicy>);
 
 impl Args for StartOptions {
@@ -140,7 +142,7 @@ impl FromArgMatches for StartOptions {
     }
 }
 
-/// The watched ports of a command in the foreground.
+/// The ports that a command in the foreground watches, by name.
 struct AtPorts(Vec<(String, Watched)>);
 
 impl Duties for AtPorts {
@@ -173,7 +175,7 @@ struct EventRow {
 }
 
 impl Watch {
-    /// Watches until a signal comes.
+    /// Watches the ports until a signal arrives.
     pub fn execute(self) -> Result<bool> {
         if let Some(path) = &self.make_key {
             ProbeKey::make(path)?;
@@ -205,12 +207,14 @@ impl Watch {
         let holders = keeper.run(&mut watched)?;
         self.print(holders, &programs.events()?)?;
         if watched.0.is_empty() {
-            bail!("no port is left to watch; start `uc watch` again when they are there");
+            bail!(
+                "no interface is left to watch; start `uc watch` again when the interfaces exist"
+            );
         }
         Ok(true)
     }
 
-    /// Grants first windows at the rate of a shared link until a signal comes.
+    /// Grants first windows at the rate of a shared link until a signal arrives.
     fn grant(
         &self,
         rate: BitsPerSec,
@@ -219,7 +223,10 @@ impl Watch {
         mut policy: StartPolicy,
     ) -> Result<bool> {
         if policy.observe != 0 || policy.wait_us == 0 {
-            bail!("--grant with --observe or --wait 0s paces nothing: leave them out");
+            bail!(
+                "--grant paces first windows, and --observe and --wait 0s turn pacing off; remove \
+                 --grant, or these options"
+            );
         }
         policy.pace_bytes_per_s = rate.0 / 8;
         let granter = GranterHost::new(address, keys, policy)?;
@@ -260,7 +267,8 @@ impl Watch {
         })
     }
 
-    /// Attaches to all ports, or, if one fails, to none. Says which are watched, and what paces them.
+    /// Attaches the programs to all ports, or to none if one fails. Prints which ports are watched, and the
+    /// rate that paces each.
     fn attach(&self, programs: &Programs, settings: &Settings) -> Result<Vec<(String, Watched)>> {
         let via = AttachVia::from(self.via);
         let (mut watched, mut uplinks) = (Vec::new(), Vec::new());

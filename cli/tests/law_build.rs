@@ -246,7 +246,7 @@ fn same_law_is_built_to_the_same_bytes_in_folders_of_any_name() {
     fs::rename(second.path().join("abe"), second.path().join(odd)).expect("a new name");
     let mut command = uc(second.path(), &["law", "build"]);
     command.arg(odd);
-    refusal(command, &["no UTF-8", "--out"]);
+    refusal(command, &["is not UTF-8", "--out"]);
     let mut command = uc(second.path(), &["law", "build", "--out", "made"]);
     command.arg(odd);
     success(command);
@@ -365,7 +365,7 @@ fn live_agent_runs_the_laws_of_a_folder_and_keeps_them_when_a_policy_names_other
     success(here.uc(&["flows", "--filter", "law=abe"]));
     refusal(
         here.uc(&["attach", "v1", "--laws", laws, "--law", "abe"]),
-        &["an agent keeps", "--laws", "uc agent --laws DIR"],
+        &["keeps this host's ports", "--laws", "uc agent --laws DIR"],
     );
     here.write_policy(&policy("abd"));
     let state = here.wait("the refusal", |state| !state.reload.accepted);

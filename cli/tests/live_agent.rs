@@ -184,7 +184,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     refusal(
         here.uc(&["attach", "v1", "--law", "dctcp", "--ecn-syns=3"]),
         &[
-            "an agent keeps",
+            "keeps this host's ports",
             "so --law, --ecn-syns would have no effect",
             "undercurrent.toml",
         ],

@@ -295,7 +295,8 @@ fn live_a_policy_waits_for_its_canaries() {
         "{state:#?}"
     );
     let said = success(here.uc(&["status"]));
-    let line = "elsewhere must try it first; the one before it is followed";
+    let line =
+        "elsewhere must try the new policy first, as canaries; the policy before it stays in force";
     assert!(said.contains(line), "{said}");
     // It asks every 2 s, through the connection that follows the policy.
     let before = connections_to_etcd(&namespace);
@@ -315,7 +316,8 @@ fn live_a_policy_waits_for_its_canaries() {
     });
     let errors = refused.etcd.unwrap_or_default().reload.errors;
     let told = format!(
-        "was worse on the canary elsewhere: many packets; if that is meant, run `uc confirm {hash}`"
+        "the canary elsewhere tried the policy and it was worse: many packets; if that is meant, \
+         run `uc confirm {hash}`"
     );
     assert_eq!(errors, [told]);
     success(here.uc(&["confirm", &hash]));
@@ -385,7 +387,8 @@ fn live_a_canary_goes_back_from_a_policy_under_which_packets_are_worse() {
         newest(state).stage == CanaryStage::Waits
     });
     let why = newest(&state).why;
-    let first_counts = "this host first counts packets under the one before it, for 1 min";
+    let first_counts =
+        "this host counts packets under the policy in force for 1 min before it tries the new one";
     assert_eq!(why.as_deref(), Some(first_counts));
     assert_eq!(state.policy.hash, before.policy.hash);
     agent.kill();
@@ -410,7 +413,8 @@ fn live_a_canary_goes_back_from_a_policy_under_which_packets_are_worse() {
     let told = state.etcd.unwrap_or_default().reload.errors.concat();
     assert!(
         told.starts_with(&format!(
-            "was worse here: {why}; if that is meant, run `uc confirm "
+            "this host, a canary, tried the policy and it was worse: {why}; if that is meant, run \
+             `uc confirm "
         )),
         "{told}"
     );

@@ -165,7 +165,7 @@ fn guest_that_cannot_be_coupled_is_refused_in_one_line() {
     let guest = format!("red={},listen", nowhere.display());
     refusal(
         uc(&["couple", "--guest", &guest]),
-        &["can't listen at", "/nowhere/red"],
+        &["can't listen on", "/nowhere/red"],
     );
     refusal(
         uc(&["guest", "couple", "--name", "uc_absent"]),

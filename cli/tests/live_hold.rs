@@ -199,7 +199,7 @@ fn live_ports_that_cannot_be_held_are_refused_in_words() {
     let split = net.split(&[]);
     refused(
         &["port0", "--pace"],
-        &["port0", "`uc split` (process", "leave one of the two"],
+        &["port0", "`uc split` (process", "end one of the two"],
     );
     split.end();
 

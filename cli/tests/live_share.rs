@@ -151,7 +151,7 @@ fn live_weights_are_refused_where_no_law_makes_windows() {
     for (more, parts) in [
         (["--law", "pass"].as_slice(), ["--share", "law pass"]),
         (&["--law", "coupled"], ["--share", "law coupled"]),
-        (&["--observe"], ["--observe", "leave out one"]),
+        (&["--observe"], ["--observe", "remove --observe or --share"]),
         (&["--group-by-rate"], ["--group-by-rate", "remove --share"]),
     ] {
         let words = [&["attach", "port0", "--share", "2"], more].concat();

@@ -1,7 +1,7 @@
 //! `uc split`: connections from one TCP port of a guest are told apart by their servers.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
@@ -50,10 +50,13 @@ fn answers_to_one_port(net: &Routed, split: Option<&Process>) -> Vec<Result<u8, 
         streams.push(Some((guest, server)));
     }
     // the guest closes first, and keeps the connection in TIME-WAIT
-    let (guest, mut server) = streams[0].take().unwrap();
-    drop(guest);
+    let (mut guest, mut server) = streams[0].take().unwrap();
+    guest.shutdown(Shutdown::Write).unwrap();
     assert_eq!(server.read(&mut [0]).unwrap(), 0);
     drop(server);
+    // through a split the server's FIN arrives later
+    assert_eq!(guest.read(&mut [0]).unwrap(), 0);
+    drop(guest);
     answers.push(begin(0).map(|guest| answer(0, guest).0));
     // the server closes first
     let (mut guest, server) = streams[1].take().unwrap();

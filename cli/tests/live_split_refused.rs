@@ -84,7 +84,7 @@ fn live_a_split_that_cannot_work_is_refused_with_its_reason() {
     );
     refusal(
         net.uc(&["split", "--clean"]),
-        &["(process ", "end it first"],
+        &["(process ", "end that process first"],
     );
     let told = success(net.uc(&["split", "--status"]));
     assert!(

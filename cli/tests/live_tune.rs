@@ -41,18 +41,18 @@ fn live_tuning_that_cannot_be_is_refused_in_words_and_leaves_nothing() {
     for (place, words) in [
         (
             "/proc",
-            ["/proc is no folder of a control group", "cgroup2"],
+            ["/proc is not the folder of a control group", "cgroup2"],
         ),
         (
             "/nowhere",
             [
-                "/nowhere is no folder of a control group",
+                "/nowhere is not the folder of a control group",
                 "/proc/PID/cgroup",
             ],
         ),
         (
             &format!("{path}/cgroup.procs"),
-            ["cgroup.procs is no folder", "cgroup2"],
+            ["cgroup.procs is not the folder", "cgroup2"],
         ),
     ] {
         refusal(uc(&[&[place], &reno[..]].concat()), &words);
@@ -90,7 +90,7 @@ fn live_tuning_that_cannot_be_is_refused_in_words_and_leaves_nothing() {
     let inner = inner.to_str().unwrap();
     success(uc(&[path, "--initial-window", "20"]));
     for other in [path, inner] {
-        let words = [other, "can't be tuned", path, "remove that first"];
+        let words = [other, "can't be tuned", path, "remove the tuning first"];
         refusal(uc(&[&[other], &reno[..]].concat()), &words);
     }
     success(uc(&[path, "--remove"]));

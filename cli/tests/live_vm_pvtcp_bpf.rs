@@ -146,7 +146,9 @@ fn live_vm_unloading_removes_the_minimum_rto_programs() {
     assert!(refused.stderr.contains("cgroup2"), "{refused:?}");
     let refused = uc(&["load", "dctcp", "--hold", "3"]);
     assert!(
-        refused.stderr.contains("--hold is for pvtcp"),
+        refused
+            .stderr
+            .contains("--hold has an effect with pvtcp only"),
         "{refused:?}"
     );
     let refused = uc(&["unload", "uc_pvtcp"]);

@@ -314,7 +314,7 @@ fn live_a_watch_ends_with_the_last_of_its_ports_and_reports_it() {
     let output = watch.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    for part in ["gone0 is gone", "no port is left"] {
+    for part in ["gone0 is gone", "no interface is left to watch"] {
         assert!(text.contains(part), "{text}");
     }
 }

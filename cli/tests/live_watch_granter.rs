@@ -39,7 +39,8 @@ fn lab() -> (Plan, Lab) {
 
 /// Watches a guest's port and that of its receiver, as a host that knows nothing of the others.
 fn watch(plan: &Plan, lab: &Lab, number: usize, key: &Key, granter: &[&str]) -> Watcher {
-    let ports = [&plan.guests[number].port, &plan.servers[number].port];
+    let server = plan.servers[number].port.as_ref().expect("a port");
+    let ports = [&plan.guests[number].port, server];
     let own = ["--data", "client", "--pace", RATE];
     let arguments = [&PEERS, &own[..], granter].concat();
     Watcher::start_with(

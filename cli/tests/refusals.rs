@@ -71,7 +71,7 @@ fn live_repeated_attach_and_detach_are_refused_with_the_remedy() {
     let namespace = Namespace::new("the tests").unwrap();
     let sandbox = Sandbox::new();
     let uc = |arguments: &[&str]| sandbox.uc(&namespace, arguments);
-    refusal(uc(&["detach", "lo"]), &["nothing is attached", "'lo'"]);
+    refusal(uc(&["detach", "lo"]), &["'lo'", "no port of this host is"]);
     success(uc(&["attach", "lo"]));
     refusal(
         uc(&["attach", "lo"]),

@@ -51,8 +51,8 @@ fn a_key_file_that_is_no_regular_file_is_refused_at_once() {
 #[test]
 fn numbers_out_of_range_are_refused_by_name() {
     for (arguments, part) in [
-        (&["--peer", "10.0.0/8"][..], "no prefix"),
-        (&["--peer", "10.0.0.0/33"], "has 32 bits"),
+        (&["--peer", "10.0.0/8"][..], "is not a prefix"),
+        (&["--peer", "10.0.0.0/33"], "of this family has 32"),
         (&["--peer", "10.0.0.1/8"], "10.0.0.0/8"),
         (&["--span", "51ms"], "--span"),
         (&["--span", "0s"], "below 1us"),
@@ -100,8 +100,8 @@ fn a_granter_is_refused_without_a_rate_an_address_of_its_own_or_a_free_port() {
     let taken = taken.local_addr().unwrap().to_string();
     for (rate, address, part) in [
         ("10Gbit", "192.0.2.1:6654", "an address of this host"),
-        ("10Gbit", "0.0.0.0:6654", "no single host"),
-        ("10Gbit", "127.0.0.1:0", "no single host"),
+        ("10Gbit", "0.0.0.0:6654", "not the address of one host"),
+        ("10Gbit", "127.0.0.1:0", "not the address of one host"),
         ("10Gbit", &taken, "a free UDP port"),
     ] {
         let command = watch(&["--grant", rate, "--granter", address, "--key-file", key]);
@@ -118,7 +118,7 @@ fn a_granter_is_refused_without_a_rate_an_address_of_its_own_or_a_free_port() {
         ];
         let mut command = watch(&grants);
         command.arg(option).args(value);
-        refusal(command, &[option, "paces nothing"]);
+        refusal(command, &[option, "turn pacing off"]);
     }
     let alone = outcome(watch(&["--grant", "10Gbit", "--key-file", key]));
     assert_eq!(alone.status, Some(2));

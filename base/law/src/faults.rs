@@ -1,4 +1,4 @@
-//! Parameters that belong to their law, and are within what it takes.
+//! Checks of parameters: whether the law has them, and whether it accepts their values.
 
 use uc_core::Law;
 use uc_core::parameter::{Row, keys};
@@ -8,7 +8,8 @@ use crate::parameters::Parameters;
 use crate::table::Faults;
 
 impl Parameters {
-    /// Lists what is wrong with them under this law; no law: there is no program on the port.
+    /// Lists the parameters that are wrong under this law, each with the reason; `None`: the port has no
+    /// programs.
     pub fn faults(&self, law: Option<Law>) -> Faults {
         let mut faults = self.misplaced(law);
         faults.extend(self.senseless(law));
@@ -34,7 +35,8 @@ impl Parameters {
         .collect()
     }
 
-    /// Lists the parameters that can't be, whichever law they are of.
+    /// Lists the parameters that are out of range, that the law needs and that are missing, or that have no effect
+    /// because of `observe`.
     pub fn senseless(&self, law: Option<Law>) -> Faults {
         let mut faults = self.out_of_range();
         faults.extend(law.map(|law| self.missing(law)).unwrap_or_default());
@@ -44,7 +46,7 @@ impl Parameters {
         faults
     }
 
-    /// Lists the parameters that have no usual value and are not there.
+    /// Lists the parameters that must be given and are missing.
     fn missing(&self, law: Law) -> Faults {
         let needed = |row: &&Row<Policy>| row.usual.is_none() && row.is_of(law);
         let rows = parameter::parameters().iter().filter(needed);
@@ -62,11 +64,12 @@ impl Parameters {
 
     /// Lists the settings that have no effect at a port with `observe`, which changes no packet.
     fn idle(&self, law: Option<Law>) -> Faults {
-        let message = "changes nothing on a port that only observes; leave out one of them";
+        let message =
+            "has no effect with `observe`, which changes no packet; remove this key or `observe`";
         let idle = keys::WRITING.into_iter().filter(|key| self.has(key));
         let mut faults: Faults = idle.map(|key| (key, message.to_owned())).collect();
         if law == Some(Law::COUPLED) {
-            let message = "gives no windows, so law coupled has none to share; leave it out, or \
+            let message = "writes no windows, so law coupled has none to share; remove `observe`, or \
                            observe law ecn";
             faults.push((keys::OBSERVE, message.to_owned()));
         }
@@ -74,8 +77,7 @@ impl Parameters {
     }
 }
 
-/// Says which laws have the parameter, and names the first of them; none if any law but `pass` has
-/// it.
+/// Returns which laws have the parameter, in words, and the first of these laws; `None` if every law but `pass` has it.
 pub fn owner(row: &Row<Policy>) -> Option<(String, Law)> {
     if row.is_of_any_law() {
         return None;

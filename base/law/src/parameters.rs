@@ -9,12 +9,13 @@ use uc_core::{Law, Policy};
 use crate::profile::Profile;
 use crate::table::{Chosen, Table};
 
-/// What an operator chose about a law; every other parameter is as the law's RFC has it.
+/// The parameters of a law that an operator set; every other parameter has its usual value.
 pub type Parameters = Chosen<Policy>;
 
 impl Table for Policy {
     const NAME: &'static str = "Parameters";
-    const WHAT: &'static str = "Parameters of a law; an absent one is as the law's RFC has it.";
+    const WHAT: &'static str =
+        "Parameters of a law; an absent one has its default, by the law's RFC where it has one.";
 
     fn rows() -> &'static [Row<Policy>] {
         parameters()

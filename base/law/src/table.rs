@@ -9,23 +9,23 @@ use std::str::FromStr;
 use uc_core::parameter::{Kind, Row};
 use uc_words::{BitsPerSec, Bytes, Nanos};
 
-/// What is wrong with the keys of one table: each key's name, and what is wrong with it.
+/// Errors in the keys of one table: the name of each key, and what is wrong with its value.
 pub type Faults = Vec<(&'static str, String)>;
 
-/// A struct of the core whose fields an operator chooses by the rows of a table.
+/// A struct of the core whose fields an operator sets through the rows of a table.
 pub trait Table: Sized + 'static {
-    /// What the schema of files calls the table.
+    /// Name of the table in the JSON Schema of files.
     const NAME: &'static str;
-    /// What the table is, for the schema.
+    /// Description of the table in the JSON Schema of files.
     const WHAT: &'static str;
 
     /// Returns the rows, in the order of the table.
     fn rows() -> &'static [Row<Self>];
 
-    /// Returns the rows' keys, in the same order.
+    /// Returns the keys of the rows, in the order of the rows.
     fn keys() -> &'static [&'static str];
 
-    /// Returns the row of a key; none if the table has no such key.
+    /// Returns the row of a key; `None` if the table has no such key.
     fn row(key: &str) -> Option<&'static Row<Self>> {
         Self::rows().iter().find(|row| row.key == key)
     }
@@ -34,27 +34,27 @@ pub trait Table: Sized + 'static {
 /// A value as an operator writes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A fraction, 0 to 1.
+    /// A fraction from 0 to 1.
     Fraction(f64),
-    /// A number, of segments too.
+    /// A whole number, also of segments.
     Number(u64),
     /// A word, by its index among the words of its row.
     Word(u64),
-    /// True or false.
+    /// A switch: true or false.
     Flag(bool),
-    /// A duration.
+    /// A duration, in nanoseconds.
     Time(Nanos),
-    /// A number of bytes.
+    /// A size, in bytes.
     Size(Bytes),
-    /// Bits per second.
+    /// A rate, in bits per second.
     Rate(BitsPerSec),
 }
 
-/// The largest number of a field of 32 bits: such a limit only says how wide the field is.
+/// The largest number of a field of 32 bits. A limit of this size states only the width of the field.
 const WIDEST: u64 = u32::MAX as u64;
 
 impl Value {
-    /// Returns what a field's number means.
+    /// Returns the value that a number in the core's field means.
     pub fn of_field<Of>(row: &Row<Of>, number: u64) -> Value {
         match row.kind {
             Kind::Fraction => Value::Fraction(number as f64 / 128.0),
@@ -68,8 +68,8 @@ impl Value {
         }
     }
 
-    /// Returns the field's number: a fraction to the nearest 128th, a time rounded up to whole
-    /// microseconds where the field counts those.
+    /// Returns the number for the core's field: a fraction rounded to the nearest 128th, a time rounded up
+    /// to whole microseconds if the field counts microseconds.
     pub fn field<Of>(self, row: &Row<Of>) -> u64 {
         match self {
             Value::Fraction(fraction) => (fraction * 128.0).round() as u64,
@@ -97,7 +97,7 @@ impl Value {
             Kind::Fraction => read(text, "not a number from 0 to 1").map(Value::Fraction),
             Kind::Number | Kind::Segments => read(text, "not a whole number").map(Value::Number),
             Kind::Word => Value::word(row, text)
-                .ok_or_else(|| format!("not one of {}", words(row).join(", "))),
+                .ok_or_else(|| format!("not one of the words {}", words(row).join(", "))),
             Kind::Flag => read(text, "not true or false").map(Value::Flag),
             Kind::Microseconds | Kind::Nanoseconds => unit(text).map(Value::Time),
             Kind::Bytes => unit(text).map(Value::Size),
@@ -105,7 +105,7 @@ impl Value {
         }
     }
 
-    /// Returns the row's word; none if it has no such word.
+    /// Returns the value of the row that this word means; `None` if the row has no such word.
     pub fn word<Of>(row: &Row<Of>, text: &str) -> Option<Value> {
         let place = row.words.iter().position(|word| word.word == text)?;
         Some(Value::Word(place as u64))
@@ -127,7 +127,7 @@ impl Value {
         }
     }
 
-    /// Says what is wrong with the value, and what would be right; none if the row allows it.
+    /// Returns what is wrong with the value, and what would be right; `None` if the row allows it.
     pub fn fault<Of>(self, row: &Row<Of>) -> Option<String> {
         let (least, most) = (*row.range.start(), *row.range.end());
         let bound = |number| Value::of_field(row, number).text(row);
@@ -167,12 +167,12 @@ impl Value {
     }
 }
 
-/// Returns the words of a row.
+/// Returns the words that a parameter of kind [`Kind::Word`] accepts.
 pub fn words<Of>(row: &Row<Of>) -> Vec<&'static str> {
     row.words.iter().map(|word| word.word).collect()
 }
 
-/// Returns whole microseconds, rounded up: the port's clock for round trips.
+/// Returns a time in whole microseconds, rounded up; 2^32 − 1 for any longer time.
 fn whole_us(time: Nanos) -> u32 {
     u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
@@ -212,12 +212,12 @@ impl<Of: Table> Chosen<Of> {
         chosen
     }
 
-    /// Tells whether nothing was chosen.
+    /// Returns whether no parameter was set.
     pub fn are_default(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Chooses a value. A flag that isn't set is as good as none.
+    /// Chooses a value for a row. A flag that is false removes the choice: both mean the same.
     pub fn set(&mut self, row: &Row<Of>, value: Value) {
         if value == Value::Flag(false) {
             self.values.remove(row.key);
@@ -226,7 +226,7 @@ impl<Of: Table> Chosen<Of> {
         }
     }
 
-    /// Chooses a value by its key; of a key that the table lacks nothing is kept.
+    /// Chooses a value by its key; a key that the table lacks is ignored.
     pub fn choose(mut self, key: &str, value: Value) -> Self {
         if let Some(row) = Of::row(key) {
             self.set(row, value);
@@ -234,22 +234,22 @@ impl<Of: Table> Chosen<Of> {
         self
     }
 
-    /// Chooses a value by its key and text.
+    /// Sets a parameter by its key and the text of its value.
     ///
     /// # Errors
-    /// What is wrong with either. The range is not checked.
+    /// What is wrong with the key or with the text. The range is not checked.
     pub fn with(mut self, key: &str, text: &str) -> Result<Self, String> {
-        let row = Of::row(key).ok_or_else(|| format!("no key {key}"))?;
+        let row = Of::row(key).ok_or_else(|| format!("there is no parameter `{key}`"))?;
         self.set(row, Value::parse(row, text)?);
         Ok(self)
     }
 
-    /// Forgets what was chosen for a key.
+    /// Removes the value that was set for a key.
     pub fn remove(&mut self, key: &str) {
         self.values.remove(key);
     }
 
-    /// Returns what was chosen for a key.
+    /// Returns the value that was set for a key; `None` if none was.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.values.get(key).copied()
     }
@@ -265,12 +265,12 @@ impl<Of: Table> Chosen<Of> {
         Of::rows().iter().filter_map(chosen)
     }
 
-    /// Removes the settings of all other rows.
+    /// Keeps the values of the rows for which `keep` returns true, and removes all others.
     pub fn retain(&mut self, keep: impl Fn(&Row<Of>) -> bool) {
         self.values.retain(|key, _| Of::row(key).is_some_and(&keep));
     }
 
-    /// Returns these settings, completed by those of `others` that are missing here.
+    /// Returns these settings, completed by those of `others` for keys that are not set here.
     pub fn or(mut self, others: Self) -> Self {
         for (key, value) in others.values {
             self.values.entry(key).or_insert(value);
@@ -278,7 +278,7 @@ impl<Of: Table> Chosen<Of> {
         self
     }
 
-    /// Writes what was chosen into the core's struct.
+    /// Writes the values that were set into the core's struct.
     pub fn apply(&self, of: &mut Of) {
         for (row, value) in self.iter() {
             row.set(of, value.field(row));

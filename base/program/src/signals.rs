@@ -14,6 +14,6 @@ pub fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancel);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("could not take over Ctrl-C")?;
+        .context("could not install a handler for Ctrl-C and SIGTERM")?;
     Ok(cancel)
 }

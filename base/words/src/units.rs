@@ -15,13 +15,13 @@ mod file;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{value}` is not a {what}: {why}; write for example \"{example}\"")]
 pub struct UnitError {
-    /// The text that is not valid.
+    /// The text that could not be parsed.
     pub value: String,
-    /// "rate", "duration" or "size".
+    /// The quantity that was expected: "rate", "duration" or "size".
     pub what: &'static str,
-    /// Description of the error.
+    /// Why the text is not such a quantity.
     pub why: String,
-    /// A spelling that is accepted.
+    /// A text that would be accepted.
     pub example: &'static str,
 }
 
@@ -88,18 +88,18 @@ impl Dimension {
             .unwrap_or(text.len());
         let (number, unit) = (&text[..split], text[split..].trim());
         if number.is_empty() {
-            return Err(self.error(text, "it does not begin with a number"));
+            return Err(self.error(text, "its text does not begin with a number"));
         }
         if unit.is_empty() {
-            return Err(self.error(text, "the unit is missing"));
+            return Err(self.error(text, "the unit after the number is missing"));
         }
         let Some(&(_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
             let known: Vec<&str> = self.units.iter().rev().map(|(name, _)| *name).collect();
-            return Err(self.error(text, format!("the unit is one of {}", known.join(", "))));
+            return Err(self.error(text, format!("its unit is not one of {}", known.join(", "))));
         };
         let value = scale(number, factor).map_err(|why| self.error(text, why))?;
         if value > self.max {
-            return Err(self.error(text, "it is too large"));
+            return Err(self.error(text, "the value is too large"));
         }
         Ok(value)
     }
@@ -118,25 +118,26 @@ impl Dimension {
     }
 }
 
-/// `number` (digits, perhaps with one point) times `factor`, exactly.
+/// Returns `number` (digits, perhaps with one point) times `factor`, exactly; an error if that is not a whole number,
+/// or too large.
 fn scale(number: &str, factor: u64) -> Result<u64, &'static str> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.contains('.') {
-        return Err("the number is malformed");
+        return Err("its number is malformed");
     }
     // Nine digits reach from the largest unit to the base; more can't come to a whole number.
     if fraction.len() > 9 || whole.len() > 20 {
-        return Err("it has too many digits");
+        return Err("its number has too many digits");
     }
     let digits: u128 = format!("{whole}{fraction}")
         .parse()
-        .map_err(|_| "it has too many digits")?;
+        .map_err(|_| "its number has too many digits")?;
     let scaled = digits * u128::from(factor);
     let divisor = 10u128.pow(fraction.len() as u32);
     if !scaled.is_multiple_of(divisor) {
-        return Err("it is not a whole number of the base unit");
+        return Err("it is not a whole number of the smallest unit");
     }
-    u64::try_from(scaled / divisor).map_err(|_| "it is too large")
+    u64::try_from(scaled / divisor).map_err(|_| "the value is too large")
 }
 
 macro_rules! quantity {
@@ -180,7 +181,7 @@ quantity!(
 );
 
 impl BitsPerSec {
-    /// `mbit` million bits per second.
+    /// Returns a rate of `mbit` million bits per second.
     pub const fn from_mbit(mbit: u64) -> BitsPerSec {
         BitsPerSec(mbit * 1_000_000)
     }
@@ -189,7 +190,7 @@ impl BitsPerSec {
 impl Nanos {
     /// The start of a run, or an empty duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than every event.
+    /// The largest time, which is later than every event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// Returns the time span of `micros` microseconds.
@@ -207,12 +208,12 @@ impl Nanos {
         Nanos(secs * 1_000_000_000)
     }
 
-    /// The span from `earlier` to `self`; zero if `earlier` is the later one.
+    /// Returns the span from `earlier` to `self`; zero if `earlier` is the later one.
     pub const fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The duration in seconds, for figures and rates; never for the order of events.
+    /// Returns the duration in seconds, for figures and rates; never for the order of events.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }

@@ -1,6 +1,6 @@
 //! Messages of the parsing libraries in this project's words, each with a remedy.
 
-/// What the libraries call a type, and what people do.
+/// Names of types in the messages of libraries, and the names that files' authors know.
 const TYPES: [(&str, &str); 9] = [
     ("f64", "a number"),
     ("i64", "a whole number"),
@@ -13,7 +13,7 @@ const TYPES: [(&str, &str); 9] = [
     ("struct variant", "a table with its keys"),
 ];
 
-/// A serde message in our words, on one line.
+/// Returns a message of serde or of the TOML parser in this project's words, on one line.
 pub fn tidy(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     for (theirs, ours) in [
@@ -39,7 +39,7 @@ pub fn tidy(message: &str) -> String {
         return format!("unknown key `{unknown}`; {}", suggest(unknown, &known));
     }
     if message.starts_with("wanted exactly 1 element") {
-        return "not one key but several, or none; keep one of them".into();
+        return "expected a table with exactly one key; keep one of its keys, or add one".into();
     }
     // the name of a table's type is nobody's affair but the library's
     let message = match message.split_once(", expected struct ") {

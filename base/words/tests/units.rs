@@ -71,31 +71,31 @@ fn a_wrong_quantity_is_refused_with_its_value_and_a_good_example() {
     let size = |text: &str| text.parse::<Bytes>().expect_err(text).to_string();
     assert_eq!(
         rate("10"),
-        "`10` is not a rate: the unit is missing; write for example \"10Mbit\""
+        "`10` is not a rate: the unit after the number is missing; write for example \"10Mbit\""
     );
     assert_eq!(
         rate("10Mb"),
-        "`10Mb` is not a rate: the unit is one of bit, kbit, Mbit, Gbit; \
+        "`10Mb` is not a rate: its unit is not one of bit, kbit, Mbit, Gbit; \
          write for example \"10Mbit\""
     );
     assert_eq!(
         duration("soon"),
-        "`soon` is not a duration: it does not begin with a number; \
+        "`soon` is not a duration: its text does not begin with a number; \
          write for example \"250us\""
     );
     assert_eq!(
         duration("0.5ns"),
-        "`0.5ns` is not a duration: it is not a whole number of the base unit; \
+        "`0.5ns` is not a duration: it is not a whole number of the smallest unit; \
          write for example \"250us\""
     );
     assert_eq!(
         duration("1.2.3s"),
-        "`1.2.3s` is not a duration: the number is malformed; \
+        "`1.2.3s` is not a duration: its number is malformed; \
          write for example \"250us\""
     );
     assert_eq!(
         size("5GB"),
-        "`5GB` is not a size: it is too large; write for example \"1500B\""
+        "`5GB` is not a size: the value is too large; write for example \"1500B\""
     );
 }
 

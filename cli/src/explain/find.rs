@@ -1,4 +1,4 @@
-//! Searches for the flow that the user names.
+//! Searches for the flow that the user describes by words.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,23 +8,22 @@ use uc_port::{Attached, FlowView, Passed, Programs, Store};
 
 use crate::seen::{flow, name_of};
 
-/// The result of a search.
+/// The result of a search for one flow.
 #[derive(Debug)]
 pub enum Found {
-    /// One flow, and its name.
+    /// Exactly one flow matches: the flow, and its name by [`flow::name`].
     One(Box<(FlowView, String)>),
-    /// A flow that is not in the table and recently passed unmodified.
+    /// One or several flows with the same ends, which are not in the flow table and recently passed unmodified, each
+    /// with its name.
     Passed(Vec<(Passed, String)>),
-    /// The names of several flows.
+    /// Names of several flows that match, sorted.
     Several(Vec<String>),
     /// No flow matches.
     None,
 }
 
-/// Maximum number of matching flows that are listed.
-const LISTED_MAX: usize = 20;
-
-/// Splits the arguments into the words of a line of `uc flows`, however it was quoted.
+/// Splits the arguments at spaces, however they were quoted, and returns the first three words: port, guest and remote
+/// of a line of `uc flows`.
 pub fn words(arguments: &[String]) -> Vec<String> {
     let words = arguments
         .iter()
@@ -32,7 +31,8 @@ pub fn words(arguments: &[String]) -> Vec<String> {
     words.map(str::to_owned).take(3).collect()
 }
 
-/// Returns whether the words match the name in order: each is a part of another word of the name.
+/// Returns whether the words match the name in order: each word is contained in a part of the name (port, guest or
+/// remote), and each in a later part than the word before.
 fn fits(name: &str, words: &[String]) -> bool {
     let mut parts = name.split(' ');
     words
@@ -40,13 +40,13 @@ fn fits(name: &str, words: &[String]) -> bool {
         .all(|word| parts.any(|part| part.contains(word.as_str())))
 }
 
-/// Returns `true` if every word equals a whole part of the name.
+/// Returns whether the words match whole parts of the name in order.
 fn fits_whole(name: &str, words: &[String]) -> bool {
     let mut parts = name.split(' ');
     words.iter().all(|word| parts.any(|part| part == word))
 }
 
-/// Returns the candidates whose names match; if some match with whole words, only those.
+/// Returns the candidates whose names match the words. If some match with whole parts, returns only these.
 fn fitting<T>(candidates: Vec<(T, String)>, words: &[String]) -> Vec<(T, String)> {
     let fit: Vec<_> = candidates
         .into_iter()
@@ -79,7 +79,7 @@ fn named<T>(
         .collect()
 }
 
-/// Searches the table, then the flows that recently passed unmodified.
+/// Searches the flow table; if nothing matches there, the flows that recently passed unmodified.
 pub fn find(store: &Store, programs: &Programs, words: &[String]) -> Result<Found> {
     let ports = store.attached(programs)?;
     let flows = named(programs.flows()?, &ports, |flow| {
@@ -109,7 +109,7 @@ pub fn find(store: &Store, programs: &Programs, words: &[String]) -> Result<Foun
 
 fn distinct<T>(fit: Vec<(T, String)>) -> Vec<String> {
     let names: BTreeSet<String> = fit.into_iter().map(|(_, name)| name).collect();
-    names.into_iter().take(LISTED_MAX).collect()
+    names.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Status of a split connection.
+//! How this host splits a connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,25 +7,26 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use uc_split::{CAVEAT, Status, is_split};
 
-/// How this host makes the connections to far ends.
+/// How this host opens its connections to far ends.
 #[derive(Clone, Debug, Serialize)]
 pub struct SplitBy {
-    /// Congestion control of new ones; `None`: the host's.
+    /// Congestion control of new connections to far ends; `None`: the host's default.
     pub congestion_control: Option<String>,
-    /// Whether new ones ask for Multipath TCP.
+    /// Whether new connections to far ends ask for Multipath TCP.
     pub mptcp: bool,
 }
 
-/// Returns how the connection is split; `None` if it is not.
+/// Returns how this host splits the connection; `None` if it does not split it.
 ///
 /// # Errors
-/// If this host's sockets can't be listed.
+/// This host's sockets can't be listed.
 pub fn of(guest: SocketAddr, far: SocketAddr) -> Result<Option<SplitBy>> {
     // Without the process no connection is split.
     let Some(status) = Status::ask().ok() else {
         return Ok(None);
     };
-    let split = is_split(guest, far).context("the sockets of this host can't be listed")?;
+    let split = is_split(guest, far)
+        .context("could not list this host's TCP sockets to find split connections")?;
     Ok(split.then_some(SplitBy {
         congestion_control: status.setup.congestion_control,
         mptcp: status.setup.mptcp,

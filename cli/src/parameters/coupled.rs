@@ -9,56 +9,57 @@ use uc_words::Bytes;
 const COUPLED: &str = "Law coupled";
 const SHARE: &str = "Shared windows, with any other law";
 
-/// Options of flows that share windows; an option that is not given has its value in
-/// [`PortCoupling::default`].
+/// Options of flows that share windows. An option that is not given means the value in [`PortCoupling::default`].
 #[derive(Args, Default)]
 pub struct CoupledArguments {
-    /// The port's flows share the sum of their windows by weight: W, 1 to 255, is the weight of each
-    /// flow, or of those with this TCP port at either end. May be given several times
+    /// The port's flows share the sum of their windows in proportion to their weights. W, 1 to 255, is the
+    /// weight of every flow; PORT=W that of the flows with this TCP port at either end. May be given
+    /// several times
     #[arg(long, value_name = "[PORT=]W", value_parser = share, help_heading = SHARE)]
     share: Vec<(Option<u16>, u8)>,
-    /// Maximum sum of the windows, such as 256KiB; without the option the sum that the law computes
+    /// Maximum sum of the flows' windows, such as 256KiB [default: the sum that the law computes]
     #[arg(long, value_name = "SIZE", requires = "share", help_heading = SHARE)]
     share_total: Option<Bytes>,
-    /// The guest's weight in each of its groups, 1 to 255: twice the weight is twice the share of the
-    /// group's window. Also with --share
+    /// Weight of the port's guest in each group that its flows belong to, 1 to 255: twice the weight gets
+    /// twice the share of the group's window. Also with --share [default: 1]
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u8).range(1..),
           help_heading = COUPLED)]
     weight: Option<u8>,
-    /// Weight of flows with this TCP port at either end among the guest's own flows, 1 to 255. May
-    /// be given several times
+    /// Weight P, 1 to 255, of the flows with this TCP port at either end, among the guest's own flows; other
+    /// flows have weight 1. May be given several times
     #[arg(long, value_name = "PORT=P", value_parser = priority, help_heading = COUPLED)]
     priority: Vec<(u16, u8)>,
-    /// Ports share windows only with ports of the same number: give each tenant a number, or each
-    /// uplink. Also with --share, under which a port without this option shares with no other
+    /// Number, such as one for each tenant or uplink: this port shares windows only with ports of the same
+    /// number [default: 0]. Also with --share; there a port without this option shares with no other port
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..1 << 31),
           help_heading = COUPLED)]
     group: Option<u32>,
-    /// Bits of an IPv4 remote address that identify a group: 32: one group per remote host; 0: one
-    /// group for all
+    /// Length in bits of the IPv4 remote prefix that identifies a group of flows. 32: one group per remote
+    /// host; 0: one group for all [default: 32]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32),
           help_heading = COUPLED)]
     group_prefix4: Option<u8>,
-    /// Bits of an IPv6 remote address that identify a group: 128: one group per remote host; 0: one
-    /// group for all
+    /// Length in bits of the IPv6 remote prefix that identifies a group of flows. 128: one group per remote
+    /// host; 0: one group for all [default: 128]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128),
           help_heading = COUPLED)]
     group_prefix6: Option<u8>,
-    /// Aggressiveness of a group of n flows: 0 like one TCP, 100 like n TCPs
+    /// Aggressiveness of a group of n flows, in percent: 0 like one TCP, 100 like n TCPs [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100),
           help_heading = COUPLED)]
     group_aggressiveness: Option<u8>,
-    /// Divide the rate, not the window: a longer round trip does not mean a smaller share
+    /// Divide the group's rate instead of its window, so that a flow with a longer round-trip time does not
+    /// get a smaller share
     #[arg(long, help_heading = COUPLED)]
     group_by_rate: bool,
 }
 
 impl CoupledArguments {
-    /// Returns how the flows of a port with this law share windows. `None`: each has its own, as
-    /// without law `coupled` and without `--share`.
+    /// Returns how the flows of a port with this law share windows. `None`: each flow has its own window, because the
+    /// law is not `coupled` and `--share` was not given.
     ///
     /// # Errors
-    /// Names the options that were given, but have no meaning under this law.
+    /// Options were given that have no meaning under this law; the error names one.
     pub fn coupling(&self, law: Law) -> Result<Option<PortCoupling>> {
         let given = [
             ("weight", self.weight.is_some()),
@@ -86,7 +87,7 @@ impl CoupledArguments {
         Ok(None)
     }
 
-    /// Returns how the port's flows divide the sum of the windows that this law computes.
+    /// Returns how the port's flows divide the sum of the windows that this law computes for them.
     fn of_sum(&self, law: Law) -> Result<PortCoupling> {
         if law == Law::COUPLED || law == Law::PASS {
             let name = law.name();
@@ -151,7 +152,9 @@ fn share(text: &str) -> Result<(Option<u16>, u8), String> {
     }
     match text.parse() {
         Ok(weight) if weight > 0 => Ok((None, weight)),
-        _ => Err("expected W or PORT=W, with a weight W of 1 to 255: 3 or 443=3".into()),
+        _ => Err(
+            "expected W or PORT=W, where W is a weight from 1 to 255, such as 3 or 443=3".into(),
+        ),
     }
 }
 
@@ -161,7 +164,7 @@ fn priority(text: &str) -> Result<(u16, u8), String> {
         parts.and_then(|(port, priority)| Some((port.parse().ok()?, priority.parse().ok()?)));
     match read {
         Some((port, priority)) if port > 0 && priority > 0 => Ok((port, priority)),
-        _ => Err("expected PORT=P, with a priority P of 1 to 255: 443=8".into()),
+        _ => Err("expected PORT=P, where P is a priority from 1 to 255, such as 443=8".into()),
     }
 }
 

@@ -5,22 +5,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_gettime};
 
-/// Both clocks, read together.
+/// The monotonic clock and the wall clock, read together.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// `CLOCK_MONOTONIC`, by which the programs record times.
     pub now_ns: u64,
-    /// Nanoseconds since 1970.
+    /// Wall-clock time in nanoseconds since 1970-01-01 UTC.
     unix_ns: u128,
 }
 
 impl Clock {
-    /// Reads both clocks now.
+    /// Reads the monotonic and the wall clock now.
     ///
     /// # Errors
-    /// If the system has no such clock.
+    /// A clock can't be read.
     pub fn read() -> Result<Clock> {
-        let monotonic = clock_gettime(ClockId::CLOCK_MONOTONIC).context("no monotonic clock")?;
+        let monotonic = clock_gettime(ClockId::CLOCK_MONOTONIC)
+            .context("could not read the monotonic clock")?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(Clock {
             now_ns: Duration::from(monotonic).as_nanos() as u64,
@@ -28,12 +29,12 @@ impl Clock {
         })
     }
 
-    /// Returns the time since `at_ns` (CLOCK_MONOTONIC); zero for the future.
+    /// Returns the time since `at_ns` (CLOCK_MONOTONIC, ns); zero if `at_ns` is in the future.
     pub fn ago(&self, at_ns: u64) -> Duration {
         Duration::from_nanos(self.now_ns.saturating_sub(at_ns))
     }
 
-    /// Converts a time of the programs' clock to seconds of Unix time.
+    /// Converts a time of CLOCK_MONOTONIC, in nanoseconds, to seconds of Unix time.
     pub fn unix_s(&self, at_ns: u64) -> f64 {
         let unix_ns = self.unix_ns.saturating_sub(self.ago(at_ns).as_nanos());
         Duration::from_nanos(unix_ns as u64).as_secs_f64()
@@ -54,7 +55,7 @@ pub fn in_words(time: Duration) -> String {
     }
 }
 
-/// Formats the time of day in UTC: hours, minutes, seconds and milliseconds.
+/// Formats a Unix time as the time of day in UTC: hours, minutes, seconds and milliseconds.
 pub fn time_of_day(unix_s: f64) -> String {
     let milliseconds = (unix_s * 1e3) as u64 % 86_400_000;
     let (seconds, milliseconds) = (milliseconds / 1000, milliseconds % 1000);

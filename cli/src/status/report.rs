@@ -1,4 +1,5 @@
-//! Whether what the operator wants is in force, and each problem, by the agent and by the kernel.
+//! The report of `uc status`: whether what the operator wants is in force, and each problem, from the agent's state and
+//! the kernel's.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -14,42 +15,42 @@ use super::rules::{LawLine, address_caution, is_guarded, laws_of};
 use crate::ports::port_name;
 use crate::seen::{PacketRow, packet_rows};
 
-/// The whole report, in a stable form: fields are added, none is renamed or removed.
+/// What `uc status --json` prints. The form is stable: fields are added, none is renamed or removed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Whether everything that the policy wants is in force.
     pub in_force: bool,
-    /// The problems, each with its cause.
+    /// The problems of agent and ports, each with its cause and remedy.
     pub amiss: Vec<String>,
-    /// What the promises for ports rest on that nobody has stated, with the remedy.
+    /// Assumptions of the guards that no operator has confirmed in the policy, each with the ports and the remedy.
     pub cautions: Vec<String>,
     /// The agent's state; `None` if none runs.
     pub agent: Option<AgentState>,
-    /// Whether an agent listens that does not answer.
+    /// Whether an agent listens on its socket but does not answer.
     #[serde(skip)]
     pub is_silent: bool,
-    /// The ports, wanted or attached.
+    /// The ports that the policy wants or that are attached.
     pub ports: Vec<PortLine>,
     /// Packets since the programs were loaded, by reason.
     pub packets: Vec<PacketRow>,
 }
 
-/// One port in the report.
+/// One port in the report of `uc status`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PortLine {
-    /// The interface's index.
+    /// Index of the port's interface.
     pub ifindex: u32,
-    /// The interface's name.
+    /// Name of the port's interface.
     pub name: String,
-    /// The tenant's name, if the agent knows it.
+    /// Name of the port's tenant; `None` if no agent answers or the port has no tenant.
     pub tenant: Option<String>,
-    /// Whether it is attached.
+    /// Whether the port has the programs.
     pub attached: bool,
-    /// Whether an operator has detached it: it stays detached.
+    /// Whether an operator has detached the port: the agent does not attach it again.
     pub withdrawn: bool,
-    /// Former name of `withdrawn`.
+    /// Copy of `withdrawn`, under the field's former name.
     pub held: bool,
-    /// Number of the policy's rules; `None` without an agent.
+    /// Number of the policy's rules that apply to the port; `None` without an agent.
     pub rules: Option<u32>,
     /// Number of rules in the port's plan.
     pub rules_in_force: u32,
@@ -62,38 +63,38 @@ pub struct PortLine {
     pub filtered_addresses: bool,
     /// Number of the port's flows in the flow table.
     pub flows: u64,
-    /// Flows whose peer has not acknowledged the guest's SYN or SYN-ACK; `flows` counts them, too.
+    /// Number of flows whose peer has not acknowledged the guest's SYN or SYN-ACK yet; included in `flows`.
     pub half_open: u64,
-    /// Half-open flows so far that lost their places to newer ones.
+    /// Number of half-open flows that newer half-open flows have displaced from the table so far.
     pub displaced: u64,
-    /// New flows so far that passed because the port's quota or the table was full.
+    /// Number of new flows that passed so far because the port's quota or the table was full.
     pub refused: u64,
-    /// Packets of translated flows.
+    /// Number of packets that the port translated.
     pub translated: u64,
-    /// Packets that passed unmodified.
+    /// Number of packets that passed the port unmodified.
     pub passed: u64,
-    /// Packets that the port dropped.
+    /// Number of packets that the port dropped.
     pub dropped: u64,
-    /// Packets that its program for those from the guest saw.
+    /// Number of packets from the guest that the port's program saw.
     pub seen_from_guest: u64,
-    /// Packets that its program for those to the guest saw.
+    /// Number of packets to the guest that the port's program saw.
     pub seen_to_guest: u64,
-    /// The direction whose packets its program does not see, `from_guest` or `to_guest`.
+    /// Direction (`from_guest` or `to_guest`) whose packets do not reach the port's program; `None`: both reach it.
     pub half_blind: Option<&'static str>,
-    /// Programs of others that run before ours.
+    /// Programs of other software that run before ours at the port.
     pub ahead: Vec<AheadLine>,
-    /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
+    /// Maximum number of the port's flows that are not half-open; 0: as many as the table has free entries.
     pub flows_max: u32,
-    /// If it drains, the number of its flows whose peers may send ECT.
+    /// Number of the port's flows whose peers may send ECT, if the port drains; `None`: it does not.
     pub draining: Option<u64>,
-    /// Why it isn't as the policy wants it.
+    /// Why the port is not as the policy wants it; `None` if it is.
     pub error: Option<String>,
 }
 
-/// A program of another that runs before ours at one of a port's hooks.
+/// A program of other software that runs before ours at a hook of the port.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AheadLine {
-    /// The hook: `from_guest` or `to_guest`.
+    /// The hook at which the other program runs first: `from_guest` or `to_guest`.
     pub direction: &'static str,
     /// Name of the program, or kind of the filter.
     pub name: String,
@@ -103,19 +104,19 @@ pub struct AheadLine {
     pub priority: Option<u32>,
 }
 
-/// The agent's answer; both fields are `None` if no agent runs.
+/// The result of asking the agent for its state; both fields are `None` if no agent runs.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// The agent's state, if it answered.
+    /// State that the agent reported; `None` if no agent answered.
     pub state: Option<AgentState>,
-    /// Why it does not answer, though it listens.
+    /// Why an agent that listens does not answer; `None`: it answered, or no agent listens.
     pub silent: Option<String>,
 }
 
-/// Asks the agent.
+/// Asks the agent for its state.
 ///
 /// # Errors
-/// If this process may not ask it.
+/// This process may not ask the agent.
 pub fn ask(client: &Client) -> Result<Asked> {
     let mut asked = Asked::default();
     match client.status() {
@@ -125,16 +126,16 @@ pub fn ask(client: &Client) -> Result<Asked> {
         }
         Err(AgentError::NoAgent { source, .. })
             if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&source.kind()) => {}
-        Err(error) => return Err(error).context("could not ask the agent"),
+        Err(error) => return Err(error).context("could not ask the agent for its status"),
     }
     Ok(asked)
 }
 
 impl Report {
-    /// Asks the agent, and reads the ports.
+    /// Asks the agent for its state, and reads the ports' state from the kernel.
     ///
     /// # Errors
-    /// If this process may not ask, or the kernel refuses.
+    /// This process may not ask the agent, or the kernel refuses a read.
     pub fn read(store: &Store, client: &Client) -> Result<Report> {
         let Asked {
             state: agent,
@@ -193,7 +194,7 @@ impl Report {
 }
 
 impl PortLine {
-    /// Returns what shows that the port's flows lack room; `None` if nothing does.
+    /// Returns a sentence on how many of the port's flows lacked room in the flow table; `None` if none did.
     pub fn pressure(&self) -> Option<String> {
         let signs = [
             (
@@ -212,12 +213,12 @@ impl PortLine {
         (!signs.is_empty()).then(|| format!("port {}: {}", self.name, signs.join("; ")))
     }
 
-    /// Returns its name if it has a guard and no filter of addresses is stated.
+    /// Returns the port's name if it has a guard and no stated filter of its guest's addresses; otherwise `None`.
     fn unfiltered(&self) -> Option<&str> {
         (self.attached && self.guarded && !self.filtered_addresses).then_some(&*self.name)
     }
 
-    /// Notes that the port drains, and no process detaches it when it has drained.
+    /// Records as the port's error that it drains and no process waits to detach it.
     fn lack_a_watcher(&mut self) {
         let text = format!(
             "it drains, and no process waits for its flows to end; run `uc detach {}` again",
@@ -226,7 +227,7 @@ impl PortLine {
         self.error.get_or_insert(text);
     }
 
-    /// Adds the port's state in the kernel's maps.
+    /// Adds the port's state from the kernel's maps.
     fn see(&mut self, view: &PortView) {
         let packets = |is: fn(Reason) -> bool| {
             let counted = view.counters.iter().filter(|(reason, _)| is(*reason));
@@ -246,7 +247,7 @@ impl PortLine {
         self.passed = packets(|reason| !reason.is_under_law() && !reason.drops());
     }
 
-    /// Adds which programs run before the port's own, and whether one of its hooks is blind.
+    /// Adds other software's programs that run before the port's own, and whether one direction's packets bypass these.
     fn look_ahead(
         &mut self,
         view: &PortView,
@@ -299,7 +300,7 @@ const NOTHING: &str = "there is no agent and no port is attached in this network
                        this BPF file system; start one (`systemctl start undercurrent`), or run \
                        `uc attach PORT`";
 
-/// The problem of a port that lost its programs while an agent runs.
+/// Problem of a port whose programs were removed while an agent runs.
 const NOT_ON_IT: &str =
     "the programs are not on it; the agent attaches them again within half a minute";
 
@@ -318,8 +319,7 @@ fn wanted(port: &PortState) -> PortLine {
     }
 }
 
-/// Lists what differs from the policy. Whether a port is attached is read from the kernel, not from
-/// the agent.
+/// Lists the differences between policy and host. Whether a port is attached comes from the kernel, not from the agent.
 fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     let Some(agent) = agent else {
         let none = ports.is_empty();
@@ -384,7 +384,7 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     amiss
 }
 
-/// Lists the ports for which a command does not do what the policy wants.
+/// Lists the ports at which a command of the agent does not do `what` the policy wants.
 fn undone<S>(what: &str, state: &CommandState<S>) -> Vec<String> {
     let refused = state.refused.iter();
     let mut amiss: Vec<String> = refused

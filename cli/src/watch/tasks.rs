@@ -1,7 +1,7 @@
 //! `uc watch` for an agent: the ports and their settings come as lines of JSON on standard input, and may change.
 //!
-//! The keeper may have no second thread, since it forks. So it looks for lines and for questions between two looks
-//! at its holder.
+//! The keeper, the process that supervises the one with the handshakes (the holder), can have no second thread, because
+//! it forks. So it reads lines and answers status requests between two checks of its holder.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,25 +19,26 @@ use uc_watch::{
 use crate::pace::Pace;
 use crate::tasks::NO_TASK;
 
-/// Watches the ports of the newest line of standard input.
+/// Watches the ports that the newest line of standard input names.
 pub struct Tasks<'a> {
     programs: &'a Programs,
     place: Place,
     lines: Lines,
     setup: Setup,
-    /// The watched ports, by index.
+    /// The watched ports, keyed by interface index.
     watched: BTreeMap<u32, Watched>,
     /// Ports of the setup that can't be watched, each with the reason.
     refused: BTreeMap<String, String>,
-    /// Error of a line that is no setup.
+    /// Why standard input can't be used any more: a read failed, or a line is no setup. `None` at the end of the input.
     failed: Option<Error>,
 }
 
 impl<'a> Tasks<'a> {
-    /// Takes the network namespace's place; no port is watched yet.
+    /// Claims the network namespace for this `uc watch`; the result watches no port yet.
     ///
     /// # Errors
-    /// If another process has the place, or standard input can't be read without waiting.
+    /// Another `uc watch` with an agent works in this network namespace, or standard input can't be read without
+    /// waiting.
     pub fn start(programs: &'a Programs) -> Result<Self> {
         Ok(Self {
             programs,
@@ -50,15 +51,15 @@ impl<'a> Tasks<'a> {
         })
     }
 
-    /// Returns true, once the last line was read.
+    /// Returns true if standard input has ended in order.
     ///
     /// # Errors
-    /// If a line was no setup.
+    /// Standard input could not be read, or a line was no setup.
     pub fn ended(self) -> Result<bool> {
         self.failed.map_or(Ok(true), Err)
     }
 
-    /// Watches the ports of this setup from now on. Returns whether ports were added or given back.
+    /// Watches the ports of this setup from now on. Returns whether ports were added or removed.
     fn change(&mut self, setup: Setup) -> bool {
         let before = std::mem::replace(&mut self.setup, setup);
         let ports = self.setup.ports.clone();
@@ -74,7 +75,7 @@ impl<'a> Tasks<'a> {
         self.add() || is_less
     }
 
-    /// Gives back the ports that are not kept. Returns whether there are some.
+    /// Stops watching the ports for which `is_kept` returns false. Returns whether there were any.
     fn keep(&mut self, is_kept: impl Fn(u32, &Watched) -> bool) -> bool {
         let given_back = self
             .watched
@@ -83,7 +84,7 @@ impl<'a> Tasks<'a> {
         given_back.count() > 0
     }
 
-    /// Watches the ports of the setup that are not watched yet. Returns whether some are now.
+    /// Begins to watch the ports of the setup that are not watched yet. Returns whether it began at any.
     fn add(&mut self) -> bool {
         let before = self.watched.len();
         self.refused.clear();
@@ -102,7 +103,8 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// Calls `done` with the settings of a port's starts; they have the rate of its uplink if none is given.
+/// Calls `done` with a port's start settings, and returns its result. Settings without a pacing rate get the rate of
+/// the port's uplink.
 fn start<T>(port: &PortSetup, done: impl FnOnce(&Settings) -> Result<T, WatchError>) -> Result<T> {
     let mut start = port.start;
     let pace = Pace::of(&start.policy);
@@ -112,7 +114,7 @@ fn start<T>(port: &PortSetup, done: impl FnOnce(&Settings) -> Result<T, WatchErr
     Ok(done)
 }
 
-/// Returns [`Next::Renew`] if ports came or went.
+/// Returns [`Next::Renew`] if watched ports were added or removed, otherwise [`Next::GoOn`].
 fn renew(has_changed: bool) -> Next {
     match has_changed {
         true => Next::Renew,
@@ -137,14 +139,14 @@ impl Duties for Tasks<'_> {
         }
     }
 
-    /// Gives back ports that are gone, and tries again to watch those that are refused.
+    /// Stops watching ports whose interfaces are gone, and tries again to watch those that were refused.
     fn each_second(&mut self) -> Next {
         let is_less = self.keep(|_, port| !port.is_gone());
         renew(self.add() || is_less)
     }
 }
 
-/// The lines of standard input, read without waiting.
+/// Lines of standard input, which are read without waiting.
 struct Lines {
     input: File,
     read: Vec<u8>,
@@ -160,10 +162,10 @@ impl Lines {
         })
     }
 
-    /// Returns the setup of the next line, if one has come whole.
+    /// Returns the setup in the next whole line of standard input; `None` if no whole line has arrived.
     ///
     /// # Errors
-    /// `None` at the end of the input; what is no setup.
+    /// `None` at the end of the input; otherwise why the input can't be read or the line is no setup.
     fn next(&mut self) -> Result<Option<Setup>, Option<Error>> {
         let mut piece = [0; 4096];
         let is_over = loop {
@@ -174,7 +176,7 @@ impl Lines {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     return Err(Some(
-                        Error::new(error).context("standard input can't be read"),
+                        Error::new(error).context("could not read a task from standard input"),
                     ));
                 }
             }

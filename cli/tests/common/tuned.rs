@@ -1,7 +1,8 @@
-//! Connections of a control group that `uc tune` sets, and of none: what their own sockets tell.
+//! Connections of a control group that `uc tune` sets, and connections of no such group: the settings that their own
+//! sockets report.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
@@ -23,10 +24,10 @@ use super::uc::{outcome, success};
 const TUNED: &str = "cubic";
 const USUAL: &str = "reno";
 const INITIAL_WINDOW: u32 = 40;
-/// RFC 6928, and Linux.
+/// Initial window in segments by RFC 6928 and in Linux.
 const USUAL_INITIAL_WINDOW: u32 = 10;
 const USUAL_RTO_MIN_US: u32 = 200_000;
-/// Room for more than the tuned initial window, before it is doubled.
+/// Size of the send buffer in bytes: more than the tuned initial window, before the kernel doubles it.
 const SEND_BUFFER: usize = 150_000;
 /// A payload with which the tuned initial window fits into the receiver's first one.
 const MSS: u32 = 1000;
@@ -69,6 +70,18 @@ impl Group {
         let result = f();
         enter(&before);
         result
+    }
+
+    /// Removes the group. A program that another test of this process started while the process was in
+    /// the group is in it until it ends, and the kernel refuses the removal until then.
+    fn remove(self) {
+        wait_until("the group is empty", || match fs::remove_dir(&self.0) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => false,
+            removed => {
+                removed.unwrap();
+                true
+            }
+        });
     }
 }
 
@@ -136,7 +149,7 @@ fn control(end: &TcpStream) -> String {
         .unwrap()
 }
 
-/// Makes the kernel drop what arrives at this end, so that it acknowledges nothing.
+/// Makes the kernel drop packets that arrive for this end, so that the end acknowledges nothing.
 fn deafen(end: &TcpStream) {
     let mut drop_all = libc::sock_filter {
         code: 0x06,
@@ -171,7 +184,8 @@ fn first_flight(mut from: &TcpStream, to: &TcpStream) -> u32 {
     info(from).unacked
 }
 
-/// Sends bytes back and forth until the RTO of this end is as wanted, or some dozen times.
+/// Sends bytes back and forth until `wanted` accepts the RTO of this end, at most some dozen times; returns the RTO in
+/// microseconds.
 fn rto_us(end: &TcpStream, other: &TcpStream, wanted: impl Fn(u32) -> bool) -> u32 {
     let say = |mut from: &TcpStream, mut to: &TcpStream| {
         from.write_all(&[1]).unwrap();
@@ -280,7 +294,7 @@ pub fn assert_tuning_holds(
 
     // The end of a group ends its tuning.
     success(uc(&settings));
-    drop(group);
+    group.remove();
     let none = outcome(uc(&["--status"]));
     assert_eq!(
         (none.status, none.stdout.as_str()),

@@ -18,10 +18,11 @@ use uc_port::cost::Report;
 
 const PORTS: usize = 1_000;
 const FLOWS: u32 = 1_000_000;
-/// The period of everything that an idle agent does: each once, whenever the time begins.
+/// Period after which each periodic activity of an idle agent has happened at least once, whenever it begins.
 const IDLE: Duration = Duration::from_secs(30);
 const BATCH: u32 = 10_000;
-/// Where a slot has its key, and where the table's cursor has the number of places that were ever taken.
+/// Offset of the key in an entry of the flow table; `FRESH_AT`: offset, in the table's cursor, of the number of places
+/// that were ever taken.
 const KEY_AT: usize = 8;
 const FRESH_AT: usize = 12;
 
@@ -29,7 +30,8 @@ type Error = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Error> {
     let uc = std::env::args().nth(1).map(PathBuf::from);
-    let uc = fs::canonicalize(uc.ok_or("name the `uc` to measure")?)?;
+    let uc =
+        fs::canonicalize(uc.ok_or("the argument is missing: the path of the `uc` to measure")?)?;
     isolate()?;
     pairs()?;
     let folder = PathBuf::from("/run/undercurrent");
@@ -93,7 +95,7 @@ fn main() -> Result<(), Error> {
     Ok(report.finish()?)
 }
 
-/// Creates namespaces of this process's own.
+/// Moves this process into new network and mount namespaces.
 fn isolate() -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
     let none = None::<&str>;
@@ -124,12 +126,12 @@ fn ip(batch: &str) -> Result<(), Error> {
         .spawn()?;
     ip.stdin
         .take()
-        .ok_or("no stdin")?
+        .ok_or("the standard input of `ip` is not open")?
         .write_all(batch.as_bytes())?;
     if ip.wait()?.success() {
         Ok(())
     } else {
-        Err("ip failed".into())
+        Err("`ip` ended with an error, which it printed".into())
     }
 }
 
@@ -160,24 +162,27 @@ fn wait(client: &Client) -> Result<(), Error> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err("not attached after five minutes".into())
+    Err("the agent has not attached all ports after five minutes".into())
 }
 
-/// Returns the CPU time in clock ticks, and the resident memory in kB.
+/// Returns the agent's CPU time in clock ticks, and its resident memory in kB.
 fn usage(agent: &Child) -> Result<(u64, u64), Error> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", agent.id()))?;
-    let after = stat.rsplit_once(") ").ok_or("no stat")?.1;
+    let after = stat
+        .rsplit_once(") ")
+        .ok_or("/proc/PID/stat has another format than expected")?
+        .1;
     let fields: Vec<&str> = after.split(' ').collect();
     let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
     let status = fs::read_to_string(format!("/proc/{}/status", agent.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line
         .and_then(|line| line.split_whitespace().next())
-        .ok_or("no VmHWM")?;
+        .ok_or("/proc/PID/status has no line VmHWM")?;
     Ok((ticks, kilobytes.parse()?))
 }
 
-/// Prints and returns the processor time of an idle agent in percent, and its memory in MB.
+/// Prints and returns the CPU use of an idle agent in percent, and its memory in MB.
 fn idle(agent: &Child, when: &str) -> Result<[f64; 2], Error> {
     std::thread::sleep(Duration::from_secs(2));
     let (before, _) = usage(agent)?;
@@ -192,7 +197,7 @@ fn idle(agent: &Child, when: &str) -> Result<[f64; 2], Error> {
     Ok([percent, kilobytes as f64 / 1024.0])
 }
 
-/// Fills the flow table with flows of the first port.
+/// Fills the flow table with flows of the first port, by writing into the map.
 fn fill() -> Result<(), Error> {
     let flows = MapHandle::from_pinned_path(maps()?.join("flows"))?;
     let value_bytes = flows.value_size() as usize;
@@ -207,12 +212,12 @@ fn fill() -> Result<(), Error> {
     let cursors = MapHandle::from_pinned_path(maps()?.join("cursors"))?;
     let mut cursor = cursors
         .lookup(&[0; 4], MapFlags::ANY)?
-        .ok_or("no entry of the table as a whole")?;
+        .ok_or("the map `cursors` has no entry")?;
     cursor[FRESH_AT..FRESH_AT + 4].copy_from_slice(&FLOWS.to_ne_bytes());
     Ok(cursors.update(&[0; 4], &cursor, MapFlags::ANY)?)
 }
 
-/// Returns the folder of the maps' pins.
+/// Returns the folder in which the maps are pinned.
 fn maps() -> Result<PathBuf, Error> {
     for entry in fs::read_dir("/sys/fs/bpf/undercurrent")? {
         let entry = entry?;
@@ -220,7 +225,7 @@ fn maps() -> Result<PathBuf, Error> {
             return Ok(entry.path());
         }
     }
-    Err("no maps are pinned".into())
+    Err("the agent has pinned no maps".into())
 }
 
 /// Returns the memory of all pinned maps, in bytes, as the kernel accounts for it.

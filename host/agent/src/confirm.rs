@@ -1,5 +1,5 @@
-//! Policies that an operator must confirm: a valid text can still be the wrong one, for instance with a
-//! mistyped pattern, or of another fleet, and would take the programs off most ports of a host at once.
+//! Checks whether an operator must confirm a new policy. A valid text can still be wrong, for instance with a mistyped
+//! pattern or of another fleet, and would detach most ports of a host at once.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,27 @@ use crate::links::Link;
 use crate::source::has_guests_names;
 use crate::withdrawn::Withdrawn;
 
-/// The ports that a new policy is compared with.
+/// The state of the host's ports, by which a new policy is judged.
 pub struct Judge<'a> {
     /// The host's interfaces; `None`: not known yet.
     pub links: Option<&'a [Link]>,
-    /// Ports held by an operator: the policy does not detach them.
+    /// Ports that an operator has detached: they do not count as detached by the policy.
     pub withdrawn: &'a Withdrawn,
-    /// Returns the names of guests.
+    /// Returns the names of the host's guests, keyed by interface.
     pub guests: &'a dyn Fn() -> Guests,
-    /// Returns the interfaces that have the programs, or why they can't be listed.
+    /// Returns the indices of the interfaces that have the programs, or why they can't be listed.
     pub attached: &'a dyn Fn() -> Result<BTreeSet<u32>, PortError>,
     /// Fraction of the attached ports, 0 to 1, that a policy may detach.
     pub at_most: f64,
 }
 
 impl Judge<'_> {
-    /// Checks that a policy detaches few enough ports.
+    /// Checks that a policy detaches few enough ports: at most the fraction `at_most` of the attached ports, or one.
+    /// Accepts any policy while the interfaces are not known.
     ///
     /// # Errors
-    /// The numbers, in words; or that they can't be had.
+    /// The number of ports that the policy would detach and the allowed number; or why the attached ports can't be
+    /// listed.
     pub fn check(&self, policy: &Policy, text: &str) -> Result<(), String> {
         let Some(links) = self.links else {
             return Ok(());
@@ -41,7 +43,7 @@ impl Judge<'_> {
         };
         let wanted = desired(policy, links, &guests, self.withdrawn);
         let attached = (self.attached)().map_err(|error| {
-            format!("would detach an unknown number of ports: {error}; it is tried again")
+            format!("would detach an unknown number of ports: {error}; the agent tries again")
         })?;
         let here = links.iter().map(|link| link.ifindex);
         let here: Vec<u32> = here.filter(|index| attached.contains(index)).collect();

@@ -1,19 +1,19 @@
-//! The agent's socket: JSON over HTTP, for root alone. Clients read its state, detach ports
-//! (withdraw) and give them back (release). No part of a request is run, loaded or opened.
+//! The agent's socket: JSON over HTTP, for root alone. Clients read the agent's state, detach ports (withdraw) and
+//! return them to the agent (release). No part of a request is run as a command, loaded or opened as a file.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET /alive` | nothing, or status 503 if the engine hangs; reads no port |
 //! | `GET /status` | [`AgentState`] |
 //! | `POST /withdraw` `{"ports": ["vnet3"]}` | detaches these ports and keeps them detached |
-//! | `POST /release` `{"ports": ["vnet3"]}` | gives these ports back to the agent |
-//! | `POST /confirm` `{"policy": "CHECKSUM"}` | puts a policy into force that waits for it |
+//! | `POST /release` `{"ports": ["vnet3"]}` | lets the agent attach these ports again |
+//! | `POST /confirm` `{"policy": "CHECKSUM"}` | puts a policy into force that waits for confirmation |
 //! | `POST /reload` | reads the policy again, like SIGHUP |
 //! | `GET /handover/PORT` | the flows of the port, as `uc handover --out` writes them |
-//! | `POST /handover/PORT` with those | has the port go on with them, as `uc handover --in` does |
+//! | `POST /handover/PORT` with such flows | the port continues these flows, as with `uc handover --in` |
 //!
-//! `{"all": true}` means all ports. `/hold` is the former name of `/withdraw`. A change is answered when it has been
-//! made.
+//! `{"all": true}` means all ports. `/hold` is the former name of `/withdraw`. The answer to a request for a change
+//! comes after the change is made.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
@@ -34,15 +34,16 @@ use crate::request::Request;
 
 /// Maximum duration of a connection, longer than any change takes.
 const LASTS_MOST: Duration = Duration::from_secs(120);
-/// Longest time for which a working engine publishes no state: it attaches or detaches many ports.
+/// Time without a published state after which the engine counts as hung. A working engine can be silent for a while
+/// when it attaches or detaches many ports.
 const SILENCE_MOST: Duration = Duration::from_secs(180);
-/// Maximum length of a request's list of ports.
+/// Maximum length of a request's body, in bytes: its list of ports.
 const BODY_MAX_BYTES: usize = 1 << 20;
 
 pub(crate) type Refused = (StatusCode, Json<Refusal>);
 
-/// Returns the router for the socket's requests but those of `handover.rs`. Any further request must be as
-/// harmless as these.
+/// Returns the router for all requests of the socket except those of `handover.rs`. A new request must be as harmless
+/// as these: it must not run, load or open anything that the request names.
 pub fn router(shared: Shared) -> Router {
     Router::new()
         .route("/alive", get(alive))
@@ -61,7 +62,10 @@ async fn alive(State(shared): State<Shared>) -> Result<Json<Done>, Refused> {
     if silence <= SILENCE_MOST {
         return Ok(Json(Done::default()));
     }
-    let error = format!("it hangs: for {} s it has done nothing", silence.as_secs());
+    let error = format!(
+        "the engine hangs: it has done nothing for {} s; restart the agent",
+        silence.as_secs()
+    );
     Err((StatusCode::SERVICE_UNAVAILABLE, Json(Refusal { error })))
 }
 
@@ -100,12 +104,15 @@ async fn wish(shared: &Shared, wish: Request) -> Result<Json<Done>, Refused> {
         Ok(Err(error)) => Err(refused(StatusCode::CONFLICT, error)),
         Err(_) => Err(refused(
             StatusCode::SERVICE_UNAVAILABLE,
-            "the agent has ended".to_owned(),
+            "the agent ended before it answered".to_owned(),
         )),
     }
 }
 
-/// Returns the names of the requested ports; an empty list means all.
+/// Returns the names of the requested ports; an empty list means all ports.
+///
+/// # Errors
+/// The request has both names and `"all": true`, or neither.
 fn named(ports: Ports) -> Result<Vec<String>, Refused> {
     if ports.all == ports.ports.is_empty() {
         return Ok(ports.ports);
@@ -114,7 +121,7 @@ fn named(ports: Ports) -> Result<Vec<String>, Refused> {
     Err((StatusCode::BAD_REQUEST, Json(Refusal { error })))
 }
 
-/// Listens on a socket at `path`, for root and the agent's own user.
+/// Listens on a Unix socket at `path`, to which only root and the agent's own user may connect.
 pub fn listen(path: &Path) -> Result<RootOnly, AgentError> {
     let failed = |error| AgentError::io(format!("listen on {}", path.display()), error);
     // A socket of a killed agent may be removed: this agent holds the lock.
@@ -124,7 +131,7 @@ pub fn listen(path: &Path) -> Result<RootOnly, AgentError> {
         }
         Ok(_) => {
             return Err(failed(std::io::Error::other(
-                "another file has this path; remove it",
+                "the path has a file that is not a socket; remove the file",
             )));
         }
         Err(_) => {}

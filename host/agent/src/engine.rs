@@ -1,6 +1,6 @@
-//! The agent's only decider: receives events about interfaces, policies and requests, compares the
-//! desired with the actual state, and acts. It runs on a thread of its own and may block; no other
-//! part of the agent attaches or detaches ports.
+//! The engine: the agent's only decider. It receives events about interfaces, policies and requests, compares the
+//! desired with the actual state, and acts. It runs on a thread of its own and may block; no other part of the agent
+//! attaches or detaches ports.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,13 +30,12 @@ use crate::tunes::Tunes;
 use crate::watches;
 use crate::withdrawn::Withdrawn;
 
-/// Interval of comparisons without an event, which find for instance a filter that was removed by
-/// hand.
+/// Interval of the comparisons that no event causes. They find, for instance, a filter that was removed by hand.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// First pause after a failure before the next comparison; each further pause is twice as long.
+/// First pause before the next comparison after a failure; each further pause is twice as long.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(60);
-/// Maximum number of events that are received before acting on them.
+/// Maximum number of events that the engine receives before it acts on them.
 const NEWS_MAX: usize = 1024;
 
 /// The agent's decider: desired and actual state, and the steps between them.
@@ -142,7 +141,7 @@ impl Engine {
         read(&mut self.source, &mut self.state, &reader)
     }
 
-    /// Runs until [`Event::Stop`].
+    /// Handles events until [`Event::Stop`].
     pub fn run(&mut self, events: &Receiver<Event>) {
         self.publish();
         loop {
@@ -158,7 +157,8 @@ impl Engine {
         self.end();
     }
 
-    /// Processes these events, then compares and acts if need be; returns whether the agent must end.
+    /// Processes these events. If desired and actual state may differ, then compares them and acts. Returns whether the
+    /// agent must end.
     pub fn turn(&mut self, events: impl Iterator<Item = Event>) -> bool {
         let mut stop = false;
         for event in events {
@@ -189,7 +189,7 @@ impl Engine {
         false
     }
 
-    /// Compares and acts once; returns whether everything desired is in force.
+    /// Compares desired and actual state and acts once; returns whether everything desired is in force.
     pub fn once(&mut self) -> bool {
         self.watches.disable();
         self.splits.disable();
@@ -201,7 +201,7 @@ impl Engine {
         self.state.is_in_force()
     }
 
-    /// Ends in order.
+    /// Ends the engine in order: the commands that it started end, and ports stay attached.
     pub fn end(&mut self) {
         self.notify.stopping();
         self.watches.end();
@@ -234,7 +234,7 @@ impl Engine {
         processes.into_iter().fold(first, Duration::min)
     }
 
-    /// Processes an event; returns whether the agent must end.
+    /// Processes one event; returns whether the agent must end.
     pub fn hear(&mut self, event: Event) -> bool {
         match event {
             Event::Links => {
@@ -324,15 +324,16 @@ impl Engine {
                 return;
             }
             wish if self.source.policy().is_none() && !is_all(&wish) => {
-                let text = "no policy is in force yet, so it has no ports; `uc detach --all` takes \
-                            off all that there are";
+                let text = "no policy is in force yet, so the agent has no ports; `uc detach --all` \
+                            detaches every port";
                 let _gone = reply.send(Err(text.to_owned()));
                 return;
             }
             Request::Withdraw(names) | Request::Release(names) if !names.iter().all(known) => {
                 let unknown = names.iter().find(|name| !known(name));
                 let name = unknown.map_or("", String::as_str);
-                let text = format!("'{name}' is not a port of the policy; `uc status` lists those");
+                let text =
+                    format!("'{name}' is not a port of the policy; `uc status` lists its ports");
                 let _gone = reply.send(Err(text));
                 return;
             }
@@ -411,7 +412,8 @@ impl Engine {
         self.be_ready();
     }
 
-    /// Notes and logs that the programs have the policy, if programs are loaded.
+    /// Records the generation of the programs' plan, and logs once for each policy that it is in force; `plan` is
+    /// `None` if no programs are loaded.
     fn say_in_force(&mut self, plan: Option<u32>) {
         let policy = &mut self.state.policy;
         policy.plan = plan;
@@ -429,7 +431,7 @@ impl Engine {
         );
     }
 
-    /// Reports that the first comparison is done, whatever its result.
+    /// Notifies systemd after the first comparison that the agent is ready, whatever the comparison's result.
     fn be_ready(&mut self) {
         if !self.ready {
             self.ready = true;

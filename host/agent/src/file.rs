@@ -1,7 +1,6 @@
-//! Notifications about changes of the configuration file. Editors and Kubernetes replace a file, or
-//! a link above it, rather than write into it. So the folder is watched, and the engine compares
-//! texts itself. Changes in another folder, to which a link leads, are found by the engine's
-//! periodic comparison.
+//! Notifications about changes of the configuration file. Editors and Kubernetes replace a file, or a link above it,
+//! rather than write into it. So the folder is watched, and the engine compares texts itself. A change in another
+//! folder, to which a link leads, causes no notification; the engine's periodic comparison finds it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -13,7 +12,7 @@ use uc_client::AgentError;
 /// Time to wait for further changes: replacing a file changes its folder several times.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// A folder that is watched.
+/// A folder whose changes the agent watches (inotify).
 pub struct Folder {
     inotify: Inotify,
     /// The file whose changes count; `None`: all files.
@@ -22,8 +21,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Watches the folder of this file, from now on. Writes to other files in it don't count; but
-    /// any renamed entry may be a link above the file.
+    /// Watches the folder of this file, from now on. Writes to other files in the folder don't count, but any renamed
+    /// entry does: it may be a link above the file.
     pub fn of(path: &Path) -> Result<Self, AgentError> {
         let absolute = std::path::absolute(path)
             .map_err(|error| AgentError::io(format!("find {}", path.display()), error))?;
@@ -58,8 +57,7 @@ impl Folder {
         self.file.is_none() || self.file == event.name || event.mask.intersects(any)
     }
 
-    /// Calls `tell` for each change until it returns false, on a thread of its own, which ends with
-    /// the process at the latest.
+    /// Starts a thread that calls `tell` for each change until `tell` returns false.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -86,6 +84,6 @@ impl Folder {
             .name("agent-files".to_owned())
             .spawn(body)
             .map(drop)
-            .map_err(|error| AgentError::io("start a thread", error))
+            .map_err(|error| AgentError::io("start the thread that watches a folder", error))
     }
 }

@@ -1,7 +1,7 @@
 //! The host's interfaces and their changes.
 //!
-//! Notifications only trigger: whatever they contain, all interfaces are read again. So neither
-//! their order nor the loss of one matters, and an overrun needs no recovery.
+//! Notifications only trigger: whatever a notification contains, all interfaces are read again. So neither the order of
+//! notifications nor the loss of one matters, and an overrun needs no recovery.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::{Handle, MulticastGroup};
 use uc_client::AgentError;
 
-/// Notifications come in bursts: time to wait for the next one.
+/// Time to wait for the next notification of a burst.
 const SETTLE: Duration = Duration::from_millis(10);
 /// Longest time to collect one burst of notifications.
 const SETTLE_MOST: Duration = Duration::from_millis(100);
@@ -31,20 +31,20 @@ const READS_MAX: usize = 16;
 
 type Answer = NetlinkMessage<RouteNetlinkMessage>;
 
-/// An interface of the host.
+/// A network interface of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Index in this network namespace.
+    /// Index of the interface in this network namespace.
     pub ifindex: u32,
-    /// Name of the interface.
+    /// Name of the network interface, such as `tap0`.
     pub name: String,
     /// Alternative names (`ip link property add altname`).
     pub altnames: Vec<String>,
-    /// Alias, any text set by an administrator (`ip link set alias`).
+    /// Alias, any text set by an administrator (`ip link set alias`); `None`: no alias is set.
     pub alias: Option<String>,
-    /// Whether it is a bridge, which has ports and is none.
+    /// Whether the interface is a bridge: a bridge has ports and is not a port itself.
     pub is_bridge: bool,
-    /// Index of the interface that it belongs to, such as a bridge.
+    /// Index of the interface that this one belongs to, such as a bridge.
     pub master: Option<u32>,
 }
 
@@ -76,15 +76,17 @@ impl From<LinkMessage> for Link {
     }
 }
 
-/// Reads the interfaces until none changed meanwhile: the kernel does not return all at once, so an
-/// existing one could be missing.
+/// Reads the interfaces again until none changed during a reading, [`READS_MAX`] times at most. The kernel does not
+/// return all interfaces at once, so an existing one could be missing.
 async fn read(handle: &Handle) -> Result<Vec<Link>, AgentError> {
     for _ in 0..READS_MAX {
         if let Some(links) = whole(&dump(handle).await?)? {
             return Ok(links);
         }
     }
-    Err(failed("interfaces change faster than they can be read"))
+    Err(failed(format!(
+        "interfaces changed during each of {READS_MAX} reads"
+    )))
 }
 
 fn failed(why: impl ToString) -> AgentError {
@@ -94,7 +96,7 @@ fn failed(why: impl ToString) -> AgentError {
     )
 }
 
-/// Returns all messages of the kernel's answer, including its end mark.
+/// Returns all messages of the kernel's answer to one dump of the interfaces, including its end mark.
 async fn dump(handle: &Handle) -> Result<Vec<Answer>, AgentError> {
     let mut message = LinkMessage::default();
     // Statistics of a thousand interfaces would be most of the answer.
@@ -107,7 +109,7 @@ async fn dump(handle: &Handle) -> Result<Vec<Answer>, AgentError> {
     Ok(answers.take(LINKS_MAX + 1).collect().await)
 }
 
-/// Returns the interfaces of an answer; `None` if a message says that the dump was interrupted.
+/// Returns the interfaces in the kernel's answer; `None` if a message says that the dump was interrupted.
 fn whole(answers: &[Answer]) -> Result<Option<Vec<Link>>, AgentError> {
     let mut links = Vec::new();
     let mut ended = answers.len() > LINKS_MAX;
@@ -124,17 +126,23 @@ fn whole(answers: &[Answer]) -> Result<Option<Vec<Link>>, AgentError> {
             }
             NetlinkPayload::Done(_) => ended = true,
             NetlinkPayload::Error(error) => return Err(failed(error.to_io())),
-            other => return Err(failed(format!("the kernel answers {other:?}"))),
+            other => {
+                return Err(failed(format!(
+                    "the kernel sent an unexpected netlink message: {other:?}"
+                )));
+            }
         }
     }
     if !ended {
-        return Err(failed("the answer has no end"));
+        return Err(failed(
+            "the kernel's netlink answer ended without its end mark",
+        ));
     }
     links.sort_by_key(|link| link.ifindex);
     Ok(Some(links))
 }
 
-/// Returns the interfaces, read once.
+/// Reads all network interfaces once.
 pub async fn all() -> Result<Vec<Link>, AgentError> {
     let (mut connection, handle, _news) =
         rtnetlink::new_connection().map_err(|error| AgentError::io("open netlink", error))?;
@@ -145,19 +153,19 @@ pub async fn all() -> Result<Vec<Link>, AgentError> {
     links
 }
 
-/// A notification for a follower.
+/// A notification for a follower of the network interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A complete list of the interfaces.
+    /// The complete list of the network interfaces, after a change.
     Links(Vec<Link>),
     /// The socket's buffer overflowed: notifications were lost.
     Overrun,
 }
 
-/// Calls `tell` with all interfaces now and after each change, until it returns false.
+/// Calls `tell` with all interfaces now and after each change, until `tell` returns false.
 ///
 /// # Errors
-/// The kernel's refusal; the caller may follow again.
+/// The kernel refuses the socket or a dump; the caller may call again.
 pub async fn follow(mut tell: impl FnMut(News) -> bool) -> Result<(), AgentError> {
     let failed = |error| AgentError::io("open netlink", error);
     let (mut connection, handle, mut news) =
@@ -173,7 +181,11 @@ pub async fn follow(mut tell: impl FnMut(News) -> bool) -> Result<(), AgentError
         let mut overrun = false;
         let first = match tokio::time::timeout(LOOK_EVERY, news.next()).await {
             Ok(Some((first, _))) => first,
-            Ok(None) => return Err(failed(std::io::Error::other("the kernel closed it"))),
+            Ok(None) => {
+                return Err(failed(std::io::Error::other(
+                    "the kernel closed the netlink socket",
+                )));
+            }
             // The kernel does not report new alternative names of an interface that is down.
             Err(_) => continue,
         };

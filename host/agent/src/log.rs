@@ -6,10 +6,10 @@ use tracing_subscriber::filter::EnvFilter;
 use uc_client::AgentError;
 use uc_policy::{LogFormat, check_log_filter};
 
-/// Begins to log what the filter accepts.
+/// Starts logging of the events that `filter` accepts.
 ///
 /// # Errors
-/// If the filter is invalid.
+/// The filter is invalid.
 pub fn begin(filter: &str, format: LogFormat) -> Result<(), AgentError> {
     let filter = parsed(filter).map_err(AgentError::NoFilter)?;
     let builder = tracing_subscriber::fmt()
@@ -30,7 +30,7 @@ fn parsed(filter: &str) -> Result<EnvFilter, String> {
     check_log_filter(filter)?;
     EnvFilter::try_new(filter).map_err(|error| {
         format!(
-            "`{filter}` is no filter for the log ({error}); give a level, as info, or \
+            "`{filter}` is not a filter for the log ({error}); give a level, as info, or \
              info,uc_agent=debug"
         )
     })

@@ -1,5 +1,5 @@
-//! A process of the agent's own program that does a part of the work: such as `uc split`. It ends
-//! when the agent does, however that ends, and is started again, after a pause, when it ends by itself.
+//! A child process that runs this program with other arguments, such as `uc split`, for a part of the agent's work. It
+//! ends when the agent ends, for whatever reason. If it ends by itself, it is started again after a pause.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Time to end in order. A process that takes longer is killed.
+/// Time to end after SIGTERM. A process that takes longer is killed.
 const END_MOST: Duration = Duration::from_secs(5);
 /// First pause before a process that ended is started again; each further pause is twice as long.
 const AGAIN_FIRST: Duration = Duration::from_secs(1);
 const AGAIN_MOST: Duration = Duration::from_secs(60);
-/// Running time after which the pauses begin with the first again.
+/// Running time of a process after which the pause is [`AGAIN_FIRST`] again.
 const STABLE: Duration = Duration::from_secs(60);
 
 /// A process, whether it runs or not.
 #[derive(Debug)]
 pub struct Process {
-    /// The command, for messages.
+    /// Name of the command that the process runs, for messages.
     name: &'static str,
     child: Option<Child>,
     starts: u64,
-    /// When it was started last; none before that, and after it was ended.
+    /// When the process was started last; `None` before its first start, and after the agent ended it.
     started: Option<Instant>,
     pause: Duration,
     error: Option<String>,
@@ -42,22 +42,23 @@ impl Process {
         }
     }
 
-    /// Returns the process number, while it runs.
+    /// Returns the process ID while the process runs, otherwise `None`.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Returns how often it was started.
+    /// Returns how often the process was started.
     pub fn starts(&self) -> u64 {
         self.starts
     }
 
-    /// Returns why it ended, or could not start; nothing once it has run for a while again.
+    /// Returns why the process ended or could not start; `None` if it did not, or has run for [`STABLE`] since.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// Starts this program with arguments that `complete` adds. Returns its standard input.
+    /// Starts this program with arguments that `complete` adds. Returns its standard input; `None` if it could not be
+    /// started.
     pub fn start(&mut self, complete: impl FnOnce(&mut Command)) -> Option<ChildStdin> {
         // The agent's own program, also when its file has been replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
@@ -81,7 +82,8 @@ impl Process {
         }
     }
 
-    /// Notices that it has ended. Returns whether it is to be started now.
+    /// Records whether the process has ended. Returns whether it must be started now: it does not run, and its pause is
+    /// over.
     pub fn look(&mut self) -> bool {
         self.notice();
         let Some(started) = self.started else {
@@ -111,7 +113,10 @@ impl Process {
             }
             Err(error) => {
                 self.child = None;
-                self.fail(format!("could not look after `{}`: {error}", self.name));
+                self.fail(format!(
+                    "could not find out whether `{}` runs: {error}",
+                    self.name
+                ));
             }
         }
     }
@@ -121,7 +126,7 @@ impl Process {
         self.error = Some(error);
     }
 
-    /// Kills it for this reason; it is started again like one that ended by itself.
+    /// Kills the process for the reason `why`. It is started again after a pause, like a process that ended by itself.
     pub fn kill(&mut self, why: String) {
         if let Some(mut child) = self.child.take() {
             let _ended = child.kill();
@@ -130,7 +135,7 @@ impl Process {
         }
     }
 
-    /// Ends it in order, or kills it.
+    /// Ends the process by SIGTERM, or kills it after [`END_MOST`]; it is not started again until [`Process::start`].
     pub fn end(&mut self) {
         let name = self.name;
         let ended = std::mem::replace(self, Self::new(name));

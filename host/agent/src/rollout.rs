@@ -1,8 +1,8 @@
-//! Staged rollout of a fleet's policy: the hosts that it names as canaries try it first, and go back to
-//! the policy before it if that was better. All others wait until each canary has said that it is good.
+//! Staged rollout of a fleet's policy. The hosts that the policy names as canaries try it first, and return to the
+//! former policy if the new one is worse. All other hosts wait until each canary has found the new policy good.
 //!
-//! `memory.rs` is what a host stores, `steps.rs` follows the policies in force, `verdicts.rs` carries what
-//! canaries say.
+//! `memory.rs` is what a host stores, `steps.rs` follows the policies in force, `verdicts.rs` carries the canaries'
+//! verdicts through etcd.
 
 #[cfg(test)]
 mod interrupted_tests;
@@ -25,28 +25,30 @@ pub use memory::Next;
 use memory::{Base, Memory};
 pub use tally::Tally;
 
-/// Pause before packets are counted again at the end of a trial, if they could not be.
+/// Minimum pause before a trial that is due is looked at again, if packets could not be counted at its end.
 const WAIT_LEAST: Duration = Duration::from_secs(5);
-/// Longest time for which counts are not stored, in seconds. A shorter one is as long as they were counted.
+/// Maximum counted time, in seconds, that is not stored. Until then, counts are stored whenever their duration has
+/// doubled since they were stored last.
 const UNSTORED_MOST_S: u64 = 3600;
 
 /// Why a valid policy is not put into force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// Canaries have not said yet what they think of it, or this one has nothing to compare it with.
+    /// A canary has not tried the policy yet; or this host is a canary and has not counted packets for long enough
+    /// under the policy in force, with which it must compare the new one. The text says which.
     Waits(String),
-    /// A canary has said that it is worse than the one before it.
+    /// A canary has found the new policy worse than the one before it, for this reason.
     Worse(String),
 }
 
-/// The part of a trial in this process.
+/// The part of a trial that this process knows; [`Memory`] has the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No trial.
+    /// This host tries no policy.
     None,
-    /// The ports do not have the policy yet, and must have it by then.
+    /// The ports do not have the policy yet. It fails if they do not get it before this time.
     Awaits(Instant),
-    /// Packets are counted under it until then; the counters when that began.
+    /// Packets are counted under the policy until this time; the counters had these values at the start.
     Counts(Instant, Tally),
 }
 
@@ -57,23 +59,24 @@ pub struct Rollout {
     path: PathBuf,
     memory: Memory,
     is_stored: bool,
-    /// Whether the policy in force is stored. Until then the file tells of the one that is.
+    /// Whether the policy in force is stored. Until it is, the rollout's file must not change, because it belongs to
+    /// the stored policy.
     is_policy_stored: bool,
-    /// What canaries said, by host.
+    /// The canaries' verdicts on policies, keyed by the canary's host name.
     heard: BTreeMap<String, Vec<Verdict>>,
     phase: Phase,
-    /// The last whole second that was counted under a policy that is not on trial; `None`: the ports do not
-    /// have it yet.
+    /// Time up to which packets were counted under a policy that is not on trial, in whole seconds from the start;
+    /// `None`: the ports do not have the policy yet, or it is on trial.
     counted_at: Option<Instant>,
-    /// Seconds counted as last stored.
+    /// Number of counted seconds when the counts were last stored.
     stored_s: u64,
 }
 
 impl Rollout {
-    /// Goes on with what an earlier agent of this host stored in the folder.
+    /// Continues the rollout that an earlier agent of this host stored in `folder`.
     ///
     /// # Errors
-    /// What was stored can't be read.
+    /// The stored file can't be read.
     pub fn new(host: String, folder: &Path) -> Result<Self, AgentError> {
         let path = folder.join("canary.json");
         Ok(Self {
@@ -94,15 +97,17 @@ impl Rollout {
         canary.hosts.contains(&self.host)
     }
 
-    /// Checks that it is this host's turn to follow the policy with this checksum; `in_force`: the checksum
-    /// of the one in force.
+    /// Checks that this host may follow the policy with the checksum `hash` now. `in_force` is the checksum of the
+    /// policy in force, `None` if there is none.
     pub fn check(&self, canary: &Canary, hash: &str, in_force: Option<&str>) -> Result<(), Halt> {
         if self.is_canary(canary) {
             return match self.memory.said_of(hash) {
                 Some(Verdict { worse: None, .. }) => Ok(()),
                 Some(Verdict {
                     worse: Some(why), ..
-                }) => Err(Halt::Worse(format!("was worse here: {why}"))),
+                }) => Err(Halt::Worse(format!(
+                    "this host, a canary, tried the policy and it was worse: {why}"
+                ))),
                 None => self.check_base(canary, in_force),
             };
         }
@@ -116,7 +121,7 @@ impl Rollout {
                     worse: Some(why), ..
                 }) => {
                     return Err(Halt::Worse(format!(
-                        "was worse on the canary {host}: {why}"
+                        "the canary {host} tried the policy and it was worse: {why}"
                     )));
                 }
             }
@@ -125,10 +130,13 @@ impl Rollout {
             return Ok(());
         }
         let silent = silent.join(", ");
-        Err(Halt::Waits(format!("{silent} must try it first")))
+        Err(Halt::Waits(format!(
+            "{silent} must try the new policy first, as canaries"
+        )))
     }
 
-    /// Checks that packets were counted under the policy in force for as long as a trial takes.
+    /// Checks that packets were counted under the policy in force for as long as a trial takes. Without a policy in
+    /// force there is nothing to compare with, and the check succeeds.
     fn check_base(&self, canary: &Canary, in_force: Option<&str>) -> Result<(), Halt> {
         let seconds = lasts(canary).as_secs();
         if in_force.is_none_or(|in_force| self.memory.has_counted(in_force, seconds)) {
@@ -136,20 +144,20 @@ impl Rollout {
         }
         let minutes = canary.minutes;
         Err(Halt::Waits(format!(
-            "this host first counts packets under the one before it, for {minutes} min"
+            "this host counts packets under the policy in force for {minutes} min before it tries \
+             the new one"
         )))
     }
 
-    /// Takes in what canaries said. Returns whether that is new.
+    /// Stores the canaries' verdicts. Returns whether they have changed.
     pub fn hear(&mut self, verdicts: BTreeMap<String, Vec<Verdict>>) -> bool {
         let is_new = self.heard != verdicts;
         self.heard = verdicts;
         is_new
     }
 
-    /// Follows a policy that comes into force: begins a trial where `canary`, its table, asks this host for
-    /// one. Calls `keep`, which stores the policy and returns whether it is stored, after what must be stored
-    /// before it.
+    /// Follows a policy that comes into force. Begins a trial if `canary`, the policy's table, names this host. First
+    /// writes the trial to disk, then calls `keep`, which stores the policy and returns whether that succeeded.
     ///
     /// # Errors
     /// A trial begins, but could not be stored: the policy must not come into force.
@@ -182,13 +190,14 @@ impl Rollout {
         Ok(())
     }
 
-    /// Returns whether the ports' counters are needed once the ports have the policy in force.
+    /// Returns whether [`Rollout::begin`] must be called, with the ports' counters, once the ports have the policy in
+    /// force.
     pub fn awaits_ports(&self) -> bool {
         let counts = self.memory.base.is_some() && self.counted_at.is_none();
         counts || matches!(self.phase, Phase::Awaits(_))
     }
 
-    /// Takes in that the ports have the policy in force: the time of its trial begins.
+    /// Records that the ports have the policy in force: the time of its trial begins.
     pub fn begin(&mut self, canary: Option<&Canary>, counters: Tally, now: Instant) {
         if let Some(base) = &mut self.memory.base {
             base.add(&counters);
@@ -200,7 +209,8 @@ impl Rollout {
         }
     }
 
-    /// Counts packets under a policy that is not on trial, and stores that from time to time.
+    /// Counts packets and time under a policy that is not on trial, and stores both at growing intervals. Without
+    /// `counters` it counts only the time.
     pub fn count(&mut self, counters: Option<&Tally>, now: Instant) {
         if let (Some(base), Some(at)) = (&mut self.memory.base, &mut self.counted_at) {
             let seconds = now.saturating_duration_since(*at).as_secs();
@@ -217,7 +227,7 @@ impl Rollout {
         }
     }
 
-    /// Returns whether a trial has lasted long enough, or the ports should have had the policy by now.
+    /// Returns whether a trial is over: it has lasted long enough, or the ports did not get the policy in time.
     pub fn is_due(&self, now: Instant) -> bool {
         self.due().is_some_and(|due| due <= now)
     }
@@ -229,8 +239,8 @@ impl Rollout {
         }
     }
 
-    /// Ends a trial that is due, and stores what this host thinks of the policy. `failure`: why ports do not
-    /// have it.
+    /// Ends a trial that is due, and stores this host's verdict on the policy. `failure` is why ports do not have the
+    /// policy, if a reason is known.
     pub fn judge(&mut self, canary: &Canary, counters: Tally, now: Instant, failure: Option<&str>) {
         let phase = std::mem::replace(&mut self.phase, Phase::None);
         let Some(trial) = &self.memory.trial else {
@@ -240,7 +250,7 @@ impl Rollout {
             Phase::None => return,
             Phase::Awaits(_) => {
                 let (minutes, why) = (canary.minutes, failure.unwrap_or("no cause is known"));
-                let worse = format!("ports did not get it within {minutes} min: {why}");
+                let worse = format!("ports did not get the policy within {minutes} min: {why}");
                 (Some(worse), Tally::default())
             }
             Phase::Counts(_, start) => match counters.since(&start) {
@@ -277,12 +287,12 @@ impl Rollout {
         self.store();
     }
 
-    /// Returns the policy to which this host must go back.
+    /// Returns the policy to which this host must return; `None` if it need not.
     pub fn goes_back_to(&self) -> Option<Kept> {
         self.memory.goes_back_to().cloned()
     }
 
-    /// Takes in that the host cannot go back from the policy in force.
+    /// Records that the host cannot return to the former policy: the trial ends, and the policy in force stays.
     pub fn stay(&mut self) {
         if let Some(trial) = self.memory.trial.take() {
             self.memory.base = Some(Base::new(&trial.hash));
@@ -290,8 +300,8 @@ impl Rollout {
         self.store();
     }
 
-    /// Returns the state for others; `newest`: the fleet's newest policy and its checksum, `in_force`:
-    /// the checksum of the one in force.
+    /// Returns the rollout's state for clients; `None` if `newest` is. `newest` is the canary table and checksum of the
+    /// fleet's newest policy, `in_force` the checksum of the policy in force.
     pub fn state(
         &self,
         newest: Option<(&Canary, &str)>,
@@ -320,19 +330,19 @@ impl Rollout {
         })
     }
 
-    /// Returns how long the next turn may wait because of a trial.
+    /// Returns how long the engine's next turn may wait because of a trial; `Duration::MAX` without one.
     pub fn wait(&self, now: Instant) -> Duration {
         self.due().map_or(Duration::MAX, |due| {
             due.saturating_duration_since(now).max(WAIT_LEAST)
         })
     }
 
-    /// Takes in that the policy in force is stored, which could not be at first.
+    /// Records that the policy in force is stored now.
     pub fn take_stored(&mut self) {
         self.is_policy_stored = true;
     }
 
-    /// Stores what must outlive the agent; what could not be stored is stored with the next counts.
+    /// Stores what must outlive the agent. If that fails, it is tried again at the next call of [`Rollout::count`].
     pub fn store(&mut self) {
         if !self.is_policy_stored {
             self.is_stored = false;

@@ -33,7 +33,7 @@ use crate::verdicts;
 /// Pause before a failed source of events is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Reads the programs that `uc law build` left in a folder, if only root can have written them.
+/// Reads the programs that `uc law build` wrote into a folder. Refuses a file that users other than root may write.
 fn laws_of(folder: &Path) -> Result<ProgramObject, AgentError> {
     let path = folder.join(ProgramObject::FILE_NAME);
     let bytes = uc_files::read_bytes(&path, ProgramObject::BYTES_MAX)?;
@@ -60,8 +60,8 @@ pub fn claim(own: &uc_policy::Agent) -> Result<[Flock<File>; 2], AgentError> {
     Ok([only, alone])
 }
 
-/// Runs an agent until it is told to end. Returns false if something desired is not in force (only
-/// with [`Options::once`]).
+/// Runs an agent until it is told to end. Returns false if something desired is not in force, which happens only with
+/// [`Options::once`].
 pub fn run(options: &Options) -> Result<bool, AgentError> {
     // before the policy is read, which may name their laws
     let object = match &options.laws {
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| AgentError::io("start", error))?;
+        .map_err(|error| AgentError::io("start the runtime of the agent's threads", error))?;
     let links = runtime.block_on(links::all())?;
     let mut engine = Engine::new(settings, source, links, shared.clone())?;
     if options.once {
@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
                 let _ended = ends.await;
             });
         })
-        .map_err(|error| AgentError::io("start a thread", error))?;
+        .map_err(|error| AgentError::io("start the thread of the agent's sources", error))?;
     engine.run(&heard);
     drop(ended);
     // The thread has no work left; a panic of it no longer matters.
@@ -134,16 +134,16 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     Ok(true)
 }
 
-/// Blocks SIGPIPE, so that a peer that closes its connection during an answer causes a write error
-/// and no signal. Threads started from here on inherit this; processes don't.
+/// Blocks SIGPIPE, so that a peer that closes its connection during an answer causes a write error and no signal.
+/// Threads started afterwards inherit this; other processes don't.
 fn keep_from_dying_of_others_ends() -> Result<(), AgentError> {
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGPIPE);
     mask.thread_block()
-        .map_err(|errno| AgentError::io("block a signal", errno))
+        .map_err(|errno| AgentError::io("block SIGPIPE", errno))
 }
 
-/// Serves metrics, as soon as their address is free.
+/// Serves metrics as soon as their address is free.
 async fn serve_metrics(address: SocketAddr, shared: Shared) {
     let ear = shared.clone();
     let tell = move |failure| {
@@ -166,7 +166,7 @@ async fn serve_metrics(address: SocketAddr, shared: Shared) {
     }
 }
 
-/// Watches the folders of the configuration and of guests' names, as far as they exist.
+/// Watches the folder of the configuration file, and those folders of guests' names that exist.
 fn follow_files(config: &Path, shared: &Shared) -> Result<(), AgentError> {
     let ear = shared.clone();
     Folder::of(config)?.follow(move || ear.tell(Event::Files))?;
@@ -196,7 +196,7 @@ async fn follow_links(shared: Shared) {
     }
 }
 
-/// The signals that an agent handles.
+/// The streams of the signals that an agent handles.
 struct Signals {
     end: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,

@@ -1,8 +1,8 @@
-//! The source of the policy in force. A new policy replaces it only if it is valid; otherwise the
-//! old one stays, and the state has the new one's errors.
+//! The source of the policy in force. A new policy replaces the policy in force only if it is valid; otherwise the old
+//! one stays, and the agent's state has the new one's errors.
 //!
-//! If the configuration names etcd, the policy is the key's value; until etcd has answered, it is
-//! the last stored one.
+//! If the configuration names etcd, the policy is the value of a key in etcd; until etcd has answered, it is the last
+//! stored copy.
 
 mod valid;
 
@@ -20,24 +20,24 @@ use crate::stored_policy::Kept;
 use valid::Origin;
 pub use valid::Valid;
 
-/// Returns why it is not yet this host's turn to follow a policy; with the checksum of the one in force.
+/// A function that returns an error if it is not yet this host's turn to follow this policy. Its second argument is the
+/// checksum of the policy in force.
 type Turn<'a> = dyn Fn(&Valid, Option<&str>) -> Result<(), Halt> + 'a;
-/// Learns of a policy that comes into force, of the one before it, and whether an earlier agent has stored
-/// it; then calls what stores it, which returns whether it is stored. Returns why it must not come into force.
+/// A function that is called when a fleet's policy comes into force. Its arguments: the policy, the former policy, and
+/// whether an earlier agent has stored the new one; then a function to call that stores the policy and returns whether
+/// that succeeded. It returns an error if the policy must not come into force.
 type Follow<'a> =
     dyn Fn((&Valid, Option<Kept>, bool), &mut dyn FnMut() -> bool) -> Result<(), String> + 'a;
 
 /// The functions that the agent calls while it reads a policy.
 pub struct Reader<'a> {
-    /// Learns that the service is alive while a policy is read.
+    /// Notifies systemd that the service is alive while a policy is read.
     pub notify: &'a Notify,
-    /// Returns why a valid policy, with its text, must not be put into force unless an operator
-    /// confirms it.
+    /// Returns an error if an operator must confirm the valid policy, whose text is the second argument.
     pub judge: &'a dyn Fn(&Policy, &str) -> Result<(), String>,
-    /// Returns why it is not yet this host's turn to follow a fleet's policy, from the checksum of the one
-    /// in force.
+    /// Returns an error if it is not yet this host's turn to follow a fleet's policy.
     pub turn: &'a Turn<'a>,
-    /// Learns of a fleet's policy that comes into force, and calls the function that stores it.
+    /// Is called when a fleet's policy comes into force, and calls the function that stores it.
     pub follow: &'a Follow<'a>,
 }
 
@@ -45,15 +45,15 @@ pub struct Reader<'a> {
 #[derive(Debug)]
 pub struct Source {
     config: PathBuf,
-    /// Path of the stored copy of etcd's last valid policy, and its key.
+    /// Path of the file with etcd's last valid policy, and the key in etcd; `None` without etcd.
     kept: Option<(PathBuf, String)>,
-    /// Text of the configuration as last read, and its settings for the agent itself.
+    /// The configuration's text as last read. The next field has its settings for the agent.
     text: String,
     own: uc_policy::Agent,
     in_force: Option<Valid>,
-    /// Revision of etcd's policy in force that could not be stored.
+    /// Revision of etcd's policy in force if the policy could not be stored; otherwise `None`.
     unkept: Option<i64>,
-    /// The last valid policy that waits for its turn, or was refused until an operator confirms it.
+    /// The last valid policy that is not in force: it waits for this host's turn or for an operator's confirmation.
     unconfirmed: Option<(Origin, Valid)>,
 }
 
@@ -61,7 +61,7 @@ impl Source {
     /// Reads the configuration, which must be valid.
     ///
     /// # Errors
-    /// All errors of the text, or the error of reading it.
+    /// All errors of the text, or the error of reading the file.
     pub fn open(config: PathBuf) -> Result<Self, AgentError> {
         let (policy, text) = Policy::load(&config)?;
         let own = policy.agent.clone();
@@ -77,8 +77,8 @@ impl Source {
         })
     }
 
-    /// Puts the first policy into force: the configuration's, or the stored copy of etcd's. With
-    /// etcd and no copy there is none yet, and ports stay as an earlier agent left them.
+    /// Puts the first policy into force: the configuration's, or the stored copy of etcd's. With etcd and without a
+    /// copy no policy is in force yet, and ports stay as an earlier agent left them.
     pub fn begin(&mut self, state: &mut AgentState, reader: &Reader<'_>) {
         let Some((path, key)) = &self.kept else {
             if let Some(valid) = self.in_force.take() {
@@ -121,12 +121,12 @@ impl Source {
         &self.own
     }
 
-    /// Returns the policy in force.
+    /// Returns the policy in force; `None` before the first.
     pub fn policy(&self) -> Option<&Policy> {
         self.in_force.as_ref().map(|valid| &valid.policy)
     }
 
-    /// Returns the checksum of the policy in force.
+    /// Returns the checksum of the policy in force; `None` before the first.
     pub fn hash(&self) -> Option<&str> {
         self.in_force.as_ref().map(|valid| valid.hash.as_str())
     }
@@ -136,14 +136,14 @@ impl Source {
         self.kept.is_some()
     }
 
-    /// Returns etcd's newest valid policy, whether it is in force or not.
+    /// Returns etcd's newest valid policy, whether it is in force or waits; `None` before the first.
     pub fn newest(&self) -> Option<&Valid> {
         let waiting = self.unconfirmed.as_ref().map(|(_, valid)| valid);
         self.kept.as_ref().and(waiting.or(self.in_force.as_ref()))
     }
 
-    /// Puts a former policy of etcd into force again. The one in force until now waits as if it had
-    /// just been read. Returns whether that is done.
+    /// Puts a former policy of etcd into force again. The policy in force until now waits as if it had just been read.
+    /// Returns whether the former policy is in force now.
     pub fn go_back(&mut self, former: Kept, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         let origin = Origin {
             source: PolicySource::Etcd,
@@ -181,11 +181,10 @@ impl Source {
         text.is_some_and(has_guests_names)
     }
 
-    /// Puts the policy with this checksum into force, which was refused until an operator confirms
-    /// it.
+    /// Puts the policy with this checksum into force, which waits for an operator's confirmation.
     ///
     /// # Errors
-    /// If no such policy waits.
+    /// No such policy waits.
     pub fn confirm(
         &mut self,
         hash: &str,
@@ -197,16 +196,22 @@ impl Source {
                 self.put_in_force(origin, valid, state, reader)
             }
             Some(other) => {
-                let text = format!("the policy that waits has checksum {}", other.1.hash);
+                let text = format!(
+                    "no policy with this checksum waits; the one that waits has checksum {}",
+                    other.1.hash
+                );
                 self.unconfirmed = Some(other);
                 Err(text)
             }
-            None => Err("no policy waits for a confirmation".to_owned()),
+            None => Err(
+                "no policy waits for `uc confirm`; `uc status` shows the policy in force"
+                    .to_owned(),
+            ),
         }
     }
 
-    /// Judges etcd's policy that waits for a confirmation again: the ports may be others now, or be known
-    /// now. Returns whether it is in force. (A file is read again instead.)
+    /// Judges etcd's waiting policy again, because the ports may have changed or become known since. Returns whether
+    /// the policy is in force now. (A policy of a file is judged when the file is read again.)
     pub fn judge_again(&mut self, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         match self.unconfirmed.take_if(|_| self.kept.is_some()) {
             Some((origin, valid)) => self.admit(origin, valid, state, reader),
@@ -214,7 +219,8 @@ impl Source {
         }
     }
 
-    /// Reads the configuration again. Returns whether another policy is in force now.
+    /// Reads the configuration again. `asked`: an operator or a signal asked for it. Returns whether another policy is
+    /// in force now.
     pub fn read_file(&mut self, asked: bool, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         let place = self.config.display().to_string();
         let text = match uc_files::read(&self.config) {
@@ -299,7 +305,9 @@ impl Source {
             Heard::NoText { revision } => {
                 etcd.revision = etcd.revision.max(revision);
                 self.unconfirmed = None;
-                let text = format!("{key} is not text at revision {revision}, or too long");
+                let text = format!(
+                    "{key} has no policy at revision {revision}: its value is not UTF-8 text, or longer than 1 MiB"
+                );
                 refuse(PolicySource::Etcd, key, vec![text], state);
                 false
             }
@@ -315,7 +323,8 @@ impl Source {
         }
     }
 
-    /// Puts a text into force if it is valid. Returns whether another policy is in force now.
+    /// Puts a text into force if it is a valid policy and nothing delays it. Returns whether another policy is in force
+    /// now.
     fn take(
         &mut self,
         origin: Origin,
@@ -348,8 +357,8 @@ impl Source {
         }
     }
 
-    /// Puts a valid policy into force unless an operator must confirm it. Returns whether it is in
-    /// force now.
+    /// Puts a valid policy into force unless it must wait for this host's turn or an operator's confirmation. Returns
+    /// whether it is in force now.
     fn admit(
         &mut self,
         origin: Origin,
@@ -400,7 +409,11 @@ impl Source {
         self.unkept.is_none()
     }
 
-    /// Stores a policy of etcd, for a start of the agent without etcd. Returns its revision if that fails.
+    /// Stores a policy of etcd for an agent that starts while etcd does not answer. Does nothing for a policy of
+    /// another source.
+    ///
+    /// # Errors
+    /// The policy's revision, if it could not be stored.
     fn keep(&self, origin: &Origin, text: &str) -> Result<(), i64> {
         let (Some((path, key)), PolicySource::Etcd) = (&self.kept, origin.source) else {
             return Ok(());
@@ -416,7 +429,7 @@ impl Source {
         })
     }
 
-    /// Puts a policy into force, or returns why it must not come into force; then it waits.
+    /// Puts a policy into force. If it must not come into force, returns the reason, and the policy waits.
     fn put_in_force(
         &mut self,
         origin: Origin,

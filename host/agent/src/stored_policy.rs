@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use uc_client::AgentError;
 use uc_words::fnv::fnv1a;
 
-/// Maximum length of the file: JSON may take six bytes for one of the policy, and the key adds
+/// Maximum length of the file in bytes: JSON may need six bytes for one byte of the policy's text, and the key needs
 /// some.
 pub const KEPT_MAX_BYTES: u64 = 8 * uc_files::TEXT_MAX_BYTES;
 
-/// A policy that was in force.
+/// A policy of etcd that was in force, as the agent stores it for its next start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The etcd key that it came from; it is not used for another key.
+    /// The etcd key that the policy came from. A copy from another key is not used.
     pub key: String,
-    /// Revision of the key in etcd.
+    /// Revision of the policy's key in etcd.
     pub revision: i64,
-    /// The TOML document.
+    /// The policy's TOML document.
     pub text: String,
 }
 
@@ -27,13 +27,13 @@ pub fn hash_of(text: &str) -> String {
 }
 
 impl Kept {
-    /// Returns the checksum of the text.
+    /// Returns the checksum of the policy's text.
     pub fn hash(&self) -> String {
         hash_of(&self.text)
     }
 
-    /// Reads the stored policy of this key; `None` if there is none or it can't be trusted, with
-    /// the reason in the second case.
+    /// Reads the stored policy of this key, and the reason why the file can't be used. Policy and reason are both
+    /// `None` if there is no file, or its policy is of another key.
     pub fn read(path: &Path, key: &str) -> (Option<Self>, Option<String>) {
         if !path.exists() {
             return (None, None);
@@ -49,10 +49,10 @@ impl Kept {
         }
     }
 
-    /// Stores the policy.
+    /// Writes the policy to the file.
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         let text = serde_json::to_string(self)
-            .map_err(|error| AgentError::io("write the policy down", error))?;
+            .map_err(|error| AgentError::io("format the policy as JSON", error))?;
         Ok(uc_files::write(path, &text)?)
     }
 }

@@ -1,5 +1,5 @@
-//! Keeps the control groups that the policy names tuned, as `uc tune` does. A tuning is pinned, so it
-//! outlives the agent. A tuning that an operator made stays as it is.
+//! Keeps the control groups that the policy names tuned, as `uc tune` does. A tuning is pinned, so it outlives the
+//! agent. The agent does not change a tuning that an operator made.
 //!
 //! Control groups come and go without notification, so the agent looks for them every two seconds while the
 //! policy names some.
@@ -18,22 +18,22 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Maximum number of control groups that a policy's patterns may match on a host.
 const GROUPS_MAX: usize = 4096;
 
-/// By control group: its tenant, and the settings that it should have.
+/// The control groups to be tuned: the tenant of each, and the settings that it should have.
 type Wanted = BTreeMap<PathBuf, (String, Tuning)>;
 
-/// The tunings of a host that its policy wants.
+/// The state of the tunings that the policy wants on this host.
 #[derive(Debug)]
 pub struct Tunes {
     tunings: Tunings,
-    /// Tenants with tuned containers; `None`: no policy was in force yet, and tunings stay as they are.
+    /// Tenants with tuned containers; `None`: no policy has been in force yet, and existing tunings stay.
     wanted: Option<Vec<(String, Tune)>>,
-    /// When control groups were looked for last; `None`: they are looked for at the next call.
+    /// When control groups were looked for last; `None`: never since the last change of the policy.
     looked: Option<Instant>,
     state: TuneState,
 }
 
 impl Tunes {
-    /// Creates the tunings of a host, of which nothing is known yet.
+    /// Creates the state of the host's tunings, before any policy.
     pub fn new() -> Self {
         Self {
             tunings: Tunings::default(),
@@ -54,7 +54,7 @@ impl Tunes {
         }
     }
 
-    /// Returns whether control groups must be looked for again.
+    /// Returns whether control groups must be looked for repeatedly: the policy names some, or the last pass failed.
     fn is_active(&self) -> bool {
         let has_tenants = self
             .wanted
@@ -71,8 +71,8 @@ impl Tunes {
         }
     }
 
-    /// If it is time, looks for control groups, tunes those that the policy names, and removes other tunings
-    /// by policy.
+    /// Does nothing until [`LOOK_EVERY`] after the last pass. Then looks for control groups, tunes those that the
+    /// policy names, and removes the policy's other tunings.
     pub fn look_after(&mut self) {
         let is_due = |looked: Instant| self.is_active() && looked.elapsed() >= LOOK_EVERY;
         let Some(wanted) = self
@@ -99,7 +99,8 @@ impl Tunes {
         }
     }
 
-    /// Returns the state; `None` if the policy wants no container tuned, and none is.
+    /// Returns the state of the policy's tunings; `None` if the policy names no control groups and the last pass had no
+    /// error.
     pub fn state(&self) -> Option<TuneState> {
         self.is_active().then(|| self.state.clone())
     }
@@ -156,8 +157,8 @@ fn keep(
     Ok(())
 }
 
-/// Returns the control groups of this hierarchy that are to be tuned. A group of two tenants stays with the
-/// first, and is refused to the second.
+/// Returns the control groups of this hierarchy that are to be tuned. If two tenants name the same group, the first
+/// gets it, and `state` records that the second is refused.
 fn groups(root: &Path, tenants: &[(String, Tune)], state: &mut TuneState) -> Wanted {
     let mut wanted = Wanted::new();
     for (tenant, tune) in tenants {
@@ -177,8 +178,8 @@ fn groups(root: &Path, tenants: &[(String, Tune)], state: &mut TuneState) -> Wan
             let other = wanted.get(&path).filter(|(other, _)| other != tenant);
             if let Some((other, _)) = other {
                 let why = format!(
-                    "it is a control group of tenants {other} and {tenant}, and a group has one; it stays \
-                     that of {other}"
+                    "it matches patterns of tenants {other} and {tenant}, and a control group has one tenant, \
+                     here {other}; make a pattern narrower"
                 );
                 state.refused.insert(path.display().to_string(), why);
             } else {
@@ -189,7 +190,7 @@ fn groups(root: &Path, tenants: &[(String, Tune)], state: &mut TuneState) -> Wan
     wanted
 }
 
-/// Returns the folders that match, in order.
+/// Returns the folders that match the policy's patterns, in order.
 fn found(root: &Path, cgroups: &Cgroups) -> Vec<PathBuf> {
     let mut paths = vec![root.to_owned()];
     for part in cgroups.parts() {
@@ -205,7 +206,7 @@ fn found(root: &Path, cgroups: &Cgroups) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns the folders within this one whose names match, in order.
+/// Returns the folders directly in `folder` whose names match the pattern `part`, in order.
 fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
     // One that has ended meanwhile has none.
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! Flows' starts: at which ports `uc watch` watches them. Handshakes wait in its process: whichever is killed, agent or
-//! process, what waits is sent at once.
+//! The ports at which `uc watch` watches flow starts. Handshakes wait in its process: if the agent or the process is
+//! killed, the waiting packets are sent at once.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use crate::at_ports::{AtPort, PortCommand};
 use crate::desired::Wanted;
 
 const NO_KEY: &str = "the policy says start = \"watch\", and this host's file has no [agent.watch] \
-                      with key_file and peers";
+                      with key_file and peers; add it, and restart the agent";
 
 impl AtPort for PortSetup {
     const LACK: &'static str = "its flows start unwatched";
@@ -27,7 +27,8 @@ impl AtPort for PortSetup {
     }
 }
 
-/// Returns the command of a host. A fleet's policy does not know whether a host has the key.
+/// Returns the command that runs `uc watch` on this host, with its key file and peers. `None`, because the host's file
+/// has no `[agent.watch]`: a command that can work at no port. A fleet's policy may still ask for it.
 pub fn command(host: Option<&WatchHost>) -> PortCommand<PortSetup> {
     let Some(host) = host else {
         return PortCommand::unable(NO_KEY);
@@ -38,7 +39,7 @@ pub fn command(host: Option<&WatchHost>) -> PortCommand<PortSetup> {
     PortCommand::with(arguments)
 }
 
-/// Returns the state of the process, then of ports that can't be watched.
+/// Returns the state of the process, if it has ports, then one state for each port that can't be watched.
 pub fn states(command: Option<CommandState<Status>>) -> Vec<WatchState> {
     let Some(state) = command else {
         return Vec::new();

@@ -22,30 +22,31 @@ use crate::state::AgentState;
 const STATUS_MOST: Duration = Duration::from_secs(5);
 /// Longest wait for a change. An agent with a thousand ports takes seconds to detach them.
 const CHANGE_MOST: Duration = Duration::from_secs(60);
-/// An answer is read up to this length, in bytes.
+/// Maximum length of an answer with its HTTP header, in bytes. A longer one is cut off, so it is an error.
 const ANSWER_MAX_BYTES: usize = 64 << 20;
 
-/// The way to ask an agent of this host.
+/// A client of the agent on this host. It connects for each request, and blocks until the answer.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
 }
 
 impl Client {
-    /// Asks the agent that listens on `socket`.
+    /// Creates a client of the agent that listens on `socket`, without connecting.
     pub fn at(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
         }
     }
 
-    /// Asks this host's agent on the socket that its lock names, or else on the default one.
+    /// Creates a client of this host's agent: on the socket that the agent's lock names, or on the default socket if
+    /// no lock names one.
     pub fn of_host() -> Self {
         let said = lock::socket_of(Store::default().folder());
         Self::at(said.unwrap_or_else(|| uc_policy::DEFAULT_SOCKET.into()))
     }
 
-    /// Returns true if a process listens on the socket, also one that does not answer.
+    /// Returns true if a process listens on the socket, even if it does not accept the connection within 5 s.
     pub fn is_there(&self) -> bool {
         match connect(&self.socket, STATUS_MOST) {
             Ok(_) => true,
@@ -53,20 +54,20 @@ impl Client {
         }
     }
 
-    /// Returns the socket's path.
+    /// Returns the path of the agent's Unix socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Returns what the agent knows.
+    /// Returns the agent's state. Waits at most 5 s for it.
     ///
     /// # Errors
-    /// [`AgentError::NoAgent`] if none listens; [`AgentError::Silent`] if it does not answer.
+    /// [`AgentError::NoAgent`] if no agent listens on the socket; [`AgentError::Silent`] if it does not answer.
     pub fn status(&self) -> Result<AgentState, AgentError> {
         self.ask("GET", "/status", "", STATUS_MOST)
     }
 
-    /// Returns if the agent is alive: it answers, and its engine works. Reads no port.
+    /// Checks that the agent answers, and that its engine, which puts the policy into force, works. Reads no port.
     ///
     /// # Errors
     /// As [`Client::status`]; [`AgentError::Refused`] if its engine hangs.
@@ -74,7 +75,7 @@ impl Client {
         self.ask("GET", "/alive", "", STATUS_MOST).map(|_: Done| ())
     }
 
-    /// Has the agent detach ports and keep off them, or all ports if none is named.
+    /// Makes the agent detach these ports and keep them detached; if none is named, all ports.
     ///
     /// # Errors
     /// [`AgentError::Refused`] with the agent's reason.
@@ -83,7 +84,7 @@ impl Client {
         self.change("/hold", &body(ports)?)
     }
 
-    /// Gives withdrawn ports back to the agent, or all ports if none is named.
+    /// Returns withdrawn ports to the agent; if none is named, all ports.
     ///
     /// # Errors
     /// [`AgentError::Refused`] with the agent's reason.
@@ -113,7 +114,8 @@ impl Client {
         self.change("/reload", "")
     }
 
-    /// Asks for a change. An agent that does not answer `/status` is not waited for any longer.
+    /// Asks for a change, and waits at most 60 s for it. Asks for `/status` before: an agent that hangs fails there
+    /// after 5 s.
     fn change(&self, path: &str, body: &str) -> Result<Done, AgentError> {
         self.status()?;
         self.ask("POST", path, body, CHANGE_MOST)
@@ -136,8 +138,10 @@ impl Client {
             body.len()
         );
         let (code, text) = self.exchange(&request, most)?;
-        let odd = |error: serde_json::Error| AgentError::Refused {
-            text: format!("something that this version doesn't understand ({error})"),
+        let odd = |error: serde_json::Error| {
+            self.silent(format!(
+                "it has taken the request, but this version can't read its answer ({error})"
+            ))
         };
         if code == 200 {
             return serde_json::from_str(&text).map_err(odd);
@@ -146,15 +150,15 @@ impl Client {
         Err(AgentError::Refused { text })
     }
 
-    /// Sends a request of HTTP/1.0 and returns the answer's status and body. The answer ends where the
-    /// connection does.
+    /// Sends a request of HTTP/1.0 and returns the answer's status and body. The agent closes the connection after its
+    /// answer.
     fn exchange(&self, request: &str, most: Duration) -> Result<(u16, String), AgentError> {
         let until = Instant::now() + most;
         let late = || {
             let most = most.as_secs();
             self.silent(format!(
-                "nothing has come for {most} s, so its process is stopped or hangs; ports stay as \
-                 they are while it is ended and started again"
+                "no answer came for {most} s, so its process is stopped or hangs; restart it: ports stay as \
+                 they are meanwhile"
             ))
         };
         let failed = |error: io::Error| match is_late(&error) {
@@ -186,13 +190,13 @@ impl Client {
     }
 }
 
-/// Returns why an agent closed the connection early: root's, because its process ends; another user's,
-/// because only root may ask.
+/// Returns why an agent closed the connection before the end of its answer. If root asked, the agent's process is
+/// ending; any other user may not ask.
 fn hung_up() -> &'static str {
     if nix::unistd::geteuid().is_root() {
-        "it hung up before it had said all; it is ending, or has just died: ask again"
+        "it hung up before the end of its answer, because it is ending or has just died; run the command again"
     } else {
-        "it hung up; only root may ask"
+        "it hung up, because only root may ask; run the command with sudo"
     }
 }
 
@@ -226,7 +230,8 @@ fn send(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends to `answer` what comes until the agent closes the connection, or until the time `until`.
+/// Appends to `answer` the bytes that arrive until the agent closes the connection. At the time `until`, returns the
+/// error `TimedOut`.
 fn read_until(mut stream: &UnixStream, answer: &mut Vec<u8>, until: Instant) -> io::Result<()> {
     let mut part = [0; 1 << 16];
     while answer.len() < ANSWER_MAX_BYTES {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use uc_files::FileError;
 
-/// Reasons why an agent does not run, or does not do what it is asked.
+/// Why an agent does not run, or does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// An agent runs already.
+    /// An agent runs on this host already.
     #[error("an agent runs on this host already (it holds {path}); end it first")]
     Running {
         /// The lock that the running agent holds.
@@ -17,13 +17,13 @@ pub enum AgentError {
     /// A file or socket that could not be used, or a file that somebody else could have written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The first policy is invalid, and there is no older one.
+    /// The first policy is invalid, and there is no earlier one that could stay in force.
     #[error(transparent)]
     Policy(#[from] uc_policy::PolicyError),
     /// The log's filter can't be understood.
-    #[error("--log {0}")]
+    #[error("--log: {0}")]
     NoFilter(String),
-    /// The maps would take more memory than there is.
+    /// The maps would need more memory than is left.
     #[error(
         "the tables of flows and events would take {needed_mb} MB of kernel memory, but {left}; lower \
          agent.flows_max and agent.events, or raise the limit (MemoryMax of the agent's unit)"
@@ -31,29 +31,29 @@ pub enum AgentError {
     NoMemory {
         /// Memory that the maps would take, in MB.
         needed_mb: u64,
-        /// What is left of the host's memory or of a control group's.
+        /// Memory that is left on the host or in a control group, in words.
         left: String,
     },
     /// No agent listens on the socket.
     #[error("no agent answers on {path}: {source}; {}", remedy_of_no_agent(.source))]
     NoAgent {
-        /// The socket.
+        /// Path of the agent's Unix socket.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the attempt to connect.
         source: io::Error,
     },
     /// An agent listens on the socket but does not answer.
     #[error("the agent on {path} doesn't answer: {why}")]
     Silent {
-        /// The socket.
+        /// Path of the agent's Unix socket.
         path: PathBuf,
-        /// The cause, and what to do.
+        /// Why the agent does not answer, and what to do.
         why: String,
     },
     /// The agent refused a request.
-    #[error("the agent says: {text}")]
+    #[error("the agent refused the request: {text}")]
     Refused {
-        /// The agent's reason.
+        /// The agent's reason for the refusal.
         text: String,
     },
     /// A port could not be attached, detached or read.

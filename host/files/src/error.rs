@@ -12,11 +12,11 @@ pub enum FileError {
     Io {
         /// The operation that failed, and its object.
         action: String,
-        /// The system's answer.
+        /// Error of the operation.
         source: io::Error,
     },
     /// The file can't be read.
-    #[error("{}: {source}; name a file that can be read", path.display())]
+    #[error("could not read {}: {source}; name a file that this user can read", path.display())]
     Read {
         /// Path of the file, or of the folder that was checked.
         path: PathBuf,
@@ -29,9 +29,9 @@ pub enum FileError {
         path.display()
     )]
     Readable {
-        /// Path of the file.
+        /// Path of the file that others may read.
         path: PathBuf,
-        /// Mode of the file.
+        /// Mode bits of the file, as `stat` prints them.
         mode: u32,
     },
     /// The file could have been written by another user.
@@ -43,7 +43,7 @@ pub enum FileError {
     Exposed {
         /// Path of the file, or of a folder or link on the way to it.
         path: PathBuf,
-        /// Mode of the file.
+        /// Mode bits of the file, as `stat` prints them.
         mode: u32,
     },
     /// Others than root may write a folder of pins or locks.
@@ -53,9 +53,9 @@ pub enum FileError {
         path.display()
     )]
     ExposedFolder {
-        /// Path of the folder.
+        /// Path of the folder that others may write to.
         path: PathBuf,
-        /// Mode of the folder.
+        /// Mode bits of the folder, as `stat` prints them.
         mode: u32,
     },
     /// The lock on the pins stays with a process that attaches or detaches ports.
@@ -65,9 +65,9 @@ pub enum FileError {
         most.as_secs()
     )]
     Busy {
-        /// The lock.
+        /// Path of the lock's file.
         path: PathBuf,
-        /// Time for which it was waited for.
+        /// Time for which this process waited for the lock.
         most: Duration,
     },
 }
@@ -81,7 +81,7 @@ impl FileError {
         }
     }
 
-    /// Makes a [`FileError::Read`].
+    /// Makes a [`FileError::Read`] of the path and the system's error.
     pub(crate) fn unread(path: &Path, source: io::Error) -> Self {
         Self::Read {
             path: path.to_owned(),
@@ -89,13 +89,14 @@ impl FileError {
         }
     }
 
-    /// Returns whether a file was to be read that does not exist.
+    /// Returns true if the error is that a file to be read does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == ErrorKind::NotFound)
     }
 }
 
-/// Returns the remedy of a permission that a user other than root lacks, to follow an error.
+/// Returns the remedy to append to an error message: `sudo`, if a permission is missing and the user is not root;
+/// otherwise an empty text.
 fn missing_rights(source: &io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::PermissionDenied if !nix::unistd::geteuid().is_root() => "; run it with sudo",

@@ -12,7 +12,7 @@ use nix::fcntl::{FcntlArg, Flock, FlockArg, fcntl};
 use crate::error::FileError;
 use crate::{is_exposed, mode_of};
 
-/// The folder of all locks.
+/// The folder that has the files of all locks.
 pub const LOCKS_FOLDER: &str = "/run/undercurrent";
 /// Interval at which a lock that another process holds is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -44,12 +44,13 @@ fn open(path: &Path) -> Result<File, FileError> {
         .map_err(|error| FileError::io(format!("open {}", path.display()), error))
 }
 
-/// The calling thread's network namespace.
+/// The network namespace of the calling thread, as a file.
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// Claims an interface of the calling thread's network namespace for one purpose: a lock on one byte of
-/// a file, whose number is the interface's index; one file for each namespace and purpose. The claim ends
-/// with the last process that has the file's description. Returns `None` if another process has it.
+/// Claims an interface of the calling thread's network namespace for one purpose, without waiting. Returns `None` if
+/// another process has the claim. The claim is a lock on one byte of a file, at the interface's index; each namespace
+/// and purpose has its own file. The claim ends when the last descriptor of the returned file, also an inherited one,
+/// is closed.
 ///
 /// # Errors
 /// As [`lock_file`].
@@ -65,11 +66,18 @@ pub fn claim_port(purpose: &str, ifindex: u32) -> Result<Option<File>, FileError
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&byte)) {
         Ok(_) => Ok(Some(file)),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
-        Err(errno) => Err(FileError::io(format!("claim port {ifindex}"), errno)),
+        Err(errno) => {
+            let what = match ifindex {
+                0 => "this network namespace".to_owned(),
+                _ => format!("the port with interface index {ifindex}"),
+            };
+            Err(FileError::io(format!("claim {what} for {purpose}"), errno))
+        }
     }
 }
 
-/// Claims the calling thread's network namespace for one purpose, as [`claim_port`] claims an interface.
+/// Claims the calling thread's network namespace for one purpose, as [`claim_port`] claims an interface. Returns
+/// `None` if another process has the claim.
 ///
 /// # Errors
 /// As [`lock_file`].
@@ -90,7 +98,7 @@ fn of_namespace(purpose: &str, extension: &str) -> Result<String, FileError> {
     Ok(format!("{purpose}-{:x}.{extension}", found.ino()))
 }
 
-/// Takes a lock by the path of its file. Returns `None` if another process holds it.
+/// Takes a lock by the path of its file, without waiting. Returns `None` if another process holds it.
 pub fn try_lock(path: &Path) -> Result<Option<Flock<File>>, FileError> {
     match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(Some(lock)),

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::FileError;
 use crate::{is_exposed, is_ours, mode_of};
 
-/// Maximum size of a policy; etcd's limit for a value is 1.5 MB.
+/// Maximum size of a policy in bytes; etcd's limit for a value is 1.5 MB.
 pub const TEXT_MAX_BYTES: u64 = 1 << 20;
 
 /// Mode bits that let everybody, or the group, read.
@@ -21,17 +21,18 @@ const STICKY: u32 = 0o1000;
 /// Maximum number of links that the kernel follows in one path (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// Reads a file that only root or the calling user can have written.
+/// Reads a UTF-8 text of at most [`TEXT_MAX_BYTES`]. Refuses a file that a user other than root and the caller can
+/// have written or replaced: by its owner and mode, and those of the folders and links on the way to it.
 pub fn read(path: &Path) -> Result<String, FileError> {
     read_most(path, TEXT_MAX_BYTES)
 }
 
-/// Reads a file like [`read`], of at most `most_bytes`.
+/// Reads a text file like [`read`], but of at most `most_bytes`.
 pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, FileError> {
     text(path, read_bytes(path, most_bytes)?)
 }
 
-/// Reads a file like [`read_most`], whatever its bytes mean.
+/// Reads a file like [`read_most`], but of any bytes, not only text.
 pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, FileError> {
     read_if(path, most_bytes, |metadata| {
         check(path, metadata)?;
@@ -39,8 +40,8 @@ pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, FileError> {
     })
 }
 
-/// Reads a file like [`read`] that holds a secret: nobody but its owner may read it, and the group of a
-/// file of root's.
+/// Reads a file like [`read`] that holds a secret. Refuses a file that other users may read; its group may read the
+/// file if root owns it.
 pub fn read_secret(path: &Path) -> Result<String, FileError> {
     let bytes = read_if(path, TEXT_MAX_BYTES, |metadata| {
         check(path, metadata)?;
@@ -56,7 +57,7 @@ pub fn read_secret(path: &Path) -> Result<String, FileError> {
     text(path, bytes)
 }
 
-/// Reads a file, whoever has written it.
+/// Reads a UTF-8 text of at most [`TEXT_MAX_BYTES`], regardless of who can have written it.
 ///
 /// # Errors
 /// [`FileError::Read`].
@@ -140,7 +141,9 @@ fn check_way(path: &Path) -> Result<(), FileError> {
         if links > LINKS_MAX {
             return Err(FileError::unread(
                 &next,
-                io::Error::other("too many links in the path"),
+                io::Error::other(format!(
+                    "the path leads through more than {LINKS_MAX} symbolic links"
+                )),
             ));
         }
         let target = fs::read_link(&next).map_err(|error| FileError::unread(&next, error))?;
@@ -172,8 +175,8 @@ fn check_folder(folder: &Path) -> Result<(), FileError> {
     Err(exposed(folder, &metadata))
 }
 
-/// Returns whether the folder is root's on a file system that is mounted read-only: Kubernetes
-/// gives a ConfigMap to a container this way, and its mode would allow everybody to write.
+/// Returns whether the folder belongs to root or the calling user, on a file system that is mounted read-only:
+/// Kubernetes gives a ConfigMap to a container this way, and its mode would allow everybody to write.
 fn is_read_only(folder: &Path, metadata: &Metadata) -> bool {
     use nix::sys::statvfs::{FsFlags, statvfs};
     let read_only = |flags: nix::sys::statvfs::Statvfs| flags.flags().contains(FsFlags::ST_RDONLY);

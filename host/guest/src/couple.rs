@@ -1,5 +1,5 @@
-//! The guest's end of a channel to a host that couples guests: sends reports, and writes answers
-//! into the groups' map. If this or the host stops, the groups go on uncoupled after one RTO.
+//! The guest's end of a channel to a host that couples guests: sends reports, and writes answers into the groups' map.
+//! If this process or the host stops, the groups are uncoupled after one RTO.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,47 +18,50 @@ use crate::across::Across;
 use crate::clock::now_ns;
 use crate::error::GuestError;
 
-/// Time after which a channel without an answer is opened again.
+/// Pause before a channel that failed or was closed is opened again.
 const RETRY: Duration = Duration::from_millis(200);
-/// Minimum ratio of the time between two reports to the time that reading the groups took last, so
-/// that reading takes at most a tenth of the time.
+/// Minimum ratio of the time between two reports to the time that reading the groups took last: reading takes at most a
+/// tenth of the time.
 const REST: u64 = 10;
 
-/// A change of the coupling's state.
+/// A change between coupled and uncoupled groups.
 #[derive(Debug)]
 pub enum CoupleEvent<'a> {
-    /// The host has answered.
+    /// The host has answered: it couples the guest's groups.
     Coupled,
-    /// The host does not answer any more, or can't be reached: the groups go on uncoupled.
+    /// The host no longer answers, or can't be reached: the groups are uncoupled.
     Alone(&'a Alone),
 }
 
-/// The reason why the groups are uncoupled.
+/// Why the groups are uncoupled.
 #[derive(Debug, thiserror::Error)]
 pub enum Alone {
     /// The channel can't be opened or used.
-    #[error("{path}: {source}")]
+    #[error("the channel {path} to the host failed: {source}")]
     Channel {
-        /// Path of the channel.
+        /// Path of the channel to the host.
         path: PathBuf,
-        /// The kernel's error.
+        /// Error of the kernel when the channel was opened or used.
         source: io::Error,
     },
     /// The channel's other end is closed.
-    #[error("the other end of {path} is closed")]
+    #[error(
+        "no host reads the channel {path}: its other end is closed; run `uc couple` on the host"
+    )]
     Nobody {
-        /// Path of the channel.
+        /// Path of the channel to the host.
         path: PathBuf,
     },
     /// The host sent an invalid frame.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// The maps can't be read or written.
+    /// The maps of the groups can't be read or written.
     #[error("{0}")]
     Guest(#[from] GuestError),
 }
 
-/// Sends reports and applies answers until `stop` is set. Calls `event` with each change.
+/// Sends reports and applies answers until `stop` is set. Calls `event` at each change between coupled and uncoupled,
+/// and if the first attempt fails.
 ///
 /// # Errors
 /// [`GuestError`] if the groups can't be read or written.
@@ -87,7 +90,7 @@ pub fn couple(
     Ok(())
 }
 
-/// Serves one channel as long as it lasts.
+/// Serves one channel until `stop` is set, or until it fails.
 fn attend(
     across: &Across<'_>,
     path: &Path,
@@ -135,7 +138,7 @@ fn attend(
     Ok(())
 }
 
-/// Removes the answers for groups that have ended.
+/// Removes the answers for the groups in `known` that are not in `names`, because they have ended.
 fn forget(across: &Across<'_>, known: &mut BTreeSet<GroupName>, names: BTreeSet<GroupName>) {
     known
         .difference(&names)

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use libbpf_rs::ErrorKind;
 use uc_port::KernelError;
 
-/// Errors of this crate. Each names the object, the place and the remedy.
+/// Errors of this crate. Each error's message names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// The host, a control group or a congestion control does not allow it; the message names the remedy.
+    /// The host, a control group or a congestion control does not allow the operation; the message names the remedy.
     #[error("{0}")]
     Other(String),
     /// The process may not load BPF programs.
@@ -19,42 +19,42 @@ pub enum GuestError {
          run it with sudo"
     )]
     NotPermitted {
-        /// The operation that failed.
+        /// Operation that failed, such as `load a program`.
         action: String,
     },
-    /// The kernel can't load BPF congestion controls.
+    /// The kernel can't load these BPF programs: it is too old, or was built without what they need.
     #[error(
         "this kernel can't {action} ({source}); it needs CONFIG_BPF_JIT, CONFIG_DEBUG_INFO_BTF and \
          Linux {needed} or newer"
     )]
     NoKernelSupport {
-        /// The operation that failed.
+        /// Operation that failed, such as `load a program`.
         action: String,
-        /// First kernel version that can load BPF congestion controls.
+        /// First kernel version that can load the programs.
         needed: Linux,
-        /// The kernel's error.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The kernel has a congestion control of that name.
+    /// A congestion control of the requested name exists already.
     #[error(
         "a congestion control '{name}' exists already; choose another name, or unload the other \
          by the program that loaded it"
     )]
     NameTaken {
-        /// The name in use.
+        /// Name that the existing congestion control has.
         name: String,
     },
-    /// A name that the kernel does not accept.
+    /// The kernel does not accept this name for a congestion control.
     #[error("'{name}' can't name a congestion control: 1 to {most} letters, digits, '_' and '.'")]
     BadName {
-        /// The rejected name.
+        /// Name that was refused.
         name: String,
-        /// Maximum length; less than the kernel's if an ending is appended.
+        /// Maximum length in characters; less than the kernel's if an ending is appended to the name.
         most: usize,
     },
     /// The path is no control group.
     #[error(
-        "{path} is no folder of a control group of the unified hierarchy (cgroup2), such as \
+        "{path} is not the folder of a control group of the unified hierarchy (cgroup2), such as \
          /sys/fs/cgroup/system.slice/docker-ID.scope; `cat /proc/PID/cgroup` prints a container's \
          below the hierarchy's mount point"
     )]
@@ -62,12 +62,16 @@ pub enum GuestError {
         /// Path that the user gave.
         path: PathBuf,
     },
-    /// The control group, or one within it or around it, is tuned already.
-    #[error("{path} can't be tuned: {other} is; remove that first: uc tune {other} --remove")]
+    /// The control group is tuned already, or a group within it or around it is.
+    #[error(
+        "{path} can't be tuned while {other} is, because one contains the other or they are the \
+         same; \
+             remove the tuning first: uc tune {other} --remove"
+    )]
     Tuned {
-        /// Path that the user gave.
+        /// Path of the control group that the user gave.
         path: PathBuf,
-        /// Path of the group that is tuned.
+        /// Path of the control group that is tuned.
         other: PathBuf,
     },
     /// No congestion control of that name was loaded through the store.
@@ -76,10 +80,10 @@ pub enum GuestError {
          that were"
     )]
     NotLoaded {
-        /// The requested name.
+        /// Name that was asked for.
         name: String,
     },
-    /// A weight, priority or TCP port that is 0.
+    /// A weight, a priority or a TCP port is 0.
     #[error("{number} is not a weight, priority or port; weights and priorities are 1 to 255")]
     BadWeight {
         /// The rejected number.
@@ -106,7 +110,7 @@ impl Linux {
         Some(Self(numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 
-    /// Returns whether the running kernel is older than this version.
+    /// Returns whether the running kernel is older than this version; false if its version is unknown.
     fn is_missing(self) -> bool {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self::of_release(&release).is_some_and(|found| found < self)
@@ -114,7 +118,8 @@ impl Linux {
 }
 
 impl GuestError {
-    /// Classifies the kernel's refusal of `action` by its remedy.
+    /// Chooses the error for the kernel's refusal of `action`: [`GuestError::NotPermitted`] for missing rights,
+    /// otherwise [`GuestError::Kernel`].
     pub(crate) fn from_kernel(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();
         match source.raw_os_error() {
@@ -123,7 +128,8 @@ impl GuestError {
         }
     }
 
-    /// Classifies an error of libbpf-rs, which hides its errno in a kind, by its remedy.
+    /// Chooses the error for libbpf's failure to do `action`: [`GuestError::NotPermitted`] for missing rights,
+    /// otherwise [`GuestError::Kernel`].
     pub(crate) fn from_libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
         let action = action.into();
         match source.kind() {
@@ -132,7 +138,8 @@ impl GuestError {
         }
     }
 
-    /// Classifies an error of loading or attaching programs that need kernel `needed`. An older
+    /// Chooses the error for a failure to load or attach programs that need the kernel version `needed`: as
+    /// [`Self::from_libbpf`], or [`GuestError::NoKernelSupport`] if the kernel is older or lacks a feature. An older
     /// kernel's own error does not mention its version.
     pub(crate) fn from_loading(
         action: impl Into<String>,

@@ -1,4 +1,4 @@
-//! PVTCP as BPF programs, without the kernel module: `guest/pvtcp.bpf.c`.
+//! PVTCP as the BPF programs of `guest/pvtcp.bpf.c`, without the kernel module.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,9 +18,9 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pvtcp.bpf.o"));
 const NEEDED: Linux = Linux(5, 10);
 const TICK: &str = "uc_pvtcp_tick";
 const SOCKET: &str = "uc_pvtcp_socket";
-/// Maps that are pinned beside the two programs' links, from which others read the state.
+/// Maps that are pinned in addition to the two programs' links; other processes read the state from them.
 const SHOWN: [&str; 3] = ["policies", "stalls", "counts"];
-/// Minimum delay of a tick that counts as a stall, whatever the minimum RTO.
+/// Minimum delay of a timer tick that counts as a stall, however short the minimum RTO is.
 const LATE_LEAST: Duration = Duration::from_millis(1);
 
 /// The minimum RTO of a guest's connections.
@@ -29,7 +29,7 @@ pub struct LeastTimeout {
     /// Minimum RTO while the hypervisor doesn't stall the guest, from two ticks of the guest's
     /// kernel to 200 ms.
     pub least: Duration,
-    /// Time for which it stays raised after a stall.
+    /// Time for which the minimum RTO stays raised after a stall.
     pub hold: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Default for LeastTimeout {
 }
 
 impl LeastTimeout {
-    /// Largest value of `least`: above it the kernel's own minimum RTO applies.
+    /// Maximum of `least`, at which the kernel's own minimum RTO applies.
     pub const MOST: Duration = Duration::from_micros(crate::layout::UC_PVTCP_MOST_US as u64);
 
     fn raw(&self) -> uc_pvtcp_policy {
@@ -62,13 +62,13 @@ impl LeastTimeout {
 /// The state and counters of PVTCP since it was loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTimeoutState {
-    /// The policy that it applies.
+    /// The settings that the programs apply.
     pub policy: LeastTimeout,
-    /// Number of delayed ticks (stalls).
+    /// Number of delayed timer ticks, which show that the host stalled the guest.
     pub stalls: u64,
-    /// Longest recent stall; shorter ones reduce it gradually.
+    /// Duration of the longest recent stall; it decreases gradually while stalls are shorter.
     pub longest: Duration,
-    /// Number of connections that were given a minimum RTO.
+    /// Number of connections whose minimum RTO the programs have set.
     pub sockets: u64,
     /// How often a minimum RTO was raised.
     pub raised: u64,
@@ -76,13 +76,13 @@ pub struct LeastTimeoutState {
     pub lowered: u64,
     /// Number of retransmission timeouts of connections under PVTCP.
     pub timeouts: u64,
-    /// Retransmission timeouts of these connections within 20 ms of a stall's end.
+    /// Number of these retransmission timeouts that occurred within 20 ms of a stall's end.
     pub after_stall: u64,
-    /// How often the kernel refused a minimum RTO.
+    /// Number of times that the kernel refused a minimum RTO.
     pub refused: u64,
 }
 
-/// The two programs, attached for every connection that begins in a control group or below it.
+/// The two programs, attached for every connection that begins in a control group or in groups below it.
 #[derive(Debug)]
 pub struct Pvtcp {
     object: Object,
@@ -90,13 +90,13 @@ pub struct Pvtcp {
 }
 
 impl Pvtcp {
-    /// Name of PVTCP in `uc guest`.
+    /// Name of PVTCP in the list of `uc guest`.
     pub const NAME: &str = "uc_pvtcp";
 
-    /// Loads and attaches both programs.
+    /// Loads both programs and attaches them to the control group; with `None`, to all.
     ///
     /// # Errors
-    /// The refusal of a folder that is no control group, and the errors of loading programs.
+    /// The path is no control group; and the errors of loading programs.
     pub fn attach(policy: &LeastTimeout, cgroup: Option<&Path>) -> Result<Self, GuestError> {
         let cgroup = Cgroup::open(cgroup)?;
         let failed = |error| GuestError::from_loading("load PVTCP's programs", &error, NEEDED);
@@ -108,7 +108,7 @@ impl Pvtcp {
         let raw = policy.raw();
         let policies = map_of(&object, "policies")?;
         let written = policies.update(&[0; 4], raw.as_bytes(), MapFlags::ANY);
-        written.map_err(|error| GuestError::from_libbpf("write its policy", &error))?;
+        written.map_err(|error| GuestError::from_libbpf("write PVTCP's settings", &error))?;
         let attach = |name: &'static str| -> Result<_, GuestError> {
             let mut programs = object.progs_mut();
             let program = programs.find(|program| program.name() == name);
@@ -123,7 +123,7 @@ impl Pvtcp {
         Ok(Self { object, links })
     }
 
-    /// Pins the links, and the maps from which others read the state.
+    /// Pins the links, and the maps from which other processes read the state.
     pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), GuestError> {
         pins::pin(folder, &mut self.links, &self.object, &SHOWN)
     }

@@ -1,4 +1,4 @@
-//! Congestion control, initial window and minimum RTO of a control group's connections:
+//! Congestion control, initial window and minimum RTO of a control group's connections, set by the program of
 //! `guest/tune.bpf.c`.
 
 use std::ffi::OsString;
@@ -26,41 +26,41 @@ const PROGRAM: &str = "uc_tune_socket";
 const SETTINGS: &str = "settings";
 const COUNTS: &str = "counts";
 const BY_POLICY: &str = "by-policy";
-/// The fewest ticks of the kernel that a minimum RTO may have (`TCP_TIMEOUT_MIN`).
+/// Minimum number of the kernel's timer ticks in a minimum RTO (`TCP_TIMEOUT_MIN`).
 const TICKS_LEAST: u32 = 2;
 
-/// Settings of the new connections of a control group; `None`: as without them.
+/// Settings of a control group's new connections; `None`: the kernel's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Congestion control, as in the sysctl `net.ipv4.tcp_available_congestion_control`.
+    /// Name of the congestion control, as in the sysctl `net.ipv4.tcp_available_congestion_control`.
     pub congestion_control: Option<String>,
-    /// Congestion window at the start, in segments.
+    /// Initial congestion window, in segments.
     pub initial_window_segments: Option<u32>,
     /// Minimum RTO, from two ticks of the kernel to 200 ms.
     pub rto_min: Option<Duration>,
 }
 
-/// A tuning and its counters.
+/// The settings of a tuned control group, and the counters of its program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TuningState {
     /// Path of the control group's folder.
     pub cgroup: String,
-    /// The settings of the group.
+    /// The settings that new connections of the group get.
     pub tuning: Tuning,
     /// Whether the agent made the tuning by its policy, not an operator by hand.
     pub by_policy: bool,
-    /// Connections that were opened or accepted since.
+    /// Number of connections that the group has opened or accepted since it was tuned.
     pub connections: u64,
-    /// How often the kernel refused the congestion control: it was unloaded meanwhile.
+    /// Number of times that the kernel refused the congestion control, because it was unloaded meanwhile.
     pub refused_congestion_control: u64,
-    /// How often the kernel refused the initial window: the connection had sent data with its SYN.
+    /// Number of times that the kernel refused the initial window, because the connection had sent data with its SYN.
     pub refused_initial_window: u64,
-    /// How often the kernel refused the minimum RTO.
+    /// Number of times that the kernel refused the minimum RTO.
     pub refused_rto_min: u64,
 }
 
 impl Tuning {
-    /// Checks the settings against this kernel, which may load a congestion control's module.
+    /// Checks that this kernel accepts the settings. This may load a congestion control's module.
     ///
     /// # Errors
     /// The kernel has no such congestion control, or refuses the minimum RTO.
@@ -101,7 +101,7 @@ impl Tuning {
     }
 }
 
-/// Returns the bytes up to the first NUL.
+/// Returns the text before the first NUL.
 fn text(bytes: &[u8]) -> String {
     let end = bytes
         .iter()
@@ -110,8 +110,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Checks that a socket here can have the congestion control. A program can't load its module, a socket
-/// of this process can.
+/// Checks that a socket of this host can have the congestion control. This loads the congestion control's module if
+/// needed: a socket of this process can, but a BPF program can't.
 fn check_control(name: &str) -> Result<(), GuestError> {
     let failed = |errno: nix::Error| GuestError::from_kernel("create a socket", errno.into());
     let (family, kind) = (AddressFamily::Inet, SockType::Stream);
@@ -124,7 +124,8 @@ fn check_control(name: &str) -> Result<(), GuestError> {
     let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let available = list.unwrap_or_default();
     Err(GuestError::Other(format!(
-        "this kernel has no congestion control '{name}'; it has {available}",
+        "this kernel has no congestion control '{name}'; it has {available}: name one of them, or \
+         load its module",
         available = available.split_whitespace().collect::<Vec<_>>().join(", ")
     )))
 }
@@ -143,14 +144,15 @@ fn check_rto_min(asked: Duration) -> Result<(), GuestError> {
     )))
 }
 
-/// Returns the time between two ticks of the kernel: the resolution of its coarse clock.
+/// Returns the time between two timer ticks of the kernel, which is the resolution of its coarse clock.
 fn tick() -> Result<Duration, GuestError> {
     clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
         .map(Duration::from)
         .map_err(|errno| GuestError::from_kernel("read the kernel's tick", errno.into()))
 }
 
-/// The program, attached to a control group until it is dropped, or as long as it is pinned.
+/// The tuning program, attached to a control group until this value is dropped; if it is pinned, until the pin is
+/// removed.
 #[derive(Debug)]
 pub(crate) struct Tuned {
     object: Object,
@@ -158,7 +160,7 @@ pub(crate) struct Tuned {
 }
 
 impl Tuned {
-    /// Loads the program and attaches it.
+    /// Loads the program with these settings and attaches it to the control group.
     pub fn attach(tuning: &Tuning, path: &Path) -> Result<Self, GuestError> {
         let raw = tuning.raw(path)?;
         let cgroup = Cgroup::open(Some(path))?;
@@ -169,15 +171,15 @@ impl Tuned {
             .map_err(failed)?;
         let object = open.load().map_err(failed)?;
         let written = map_of(&object, SETTINGS)?.update(&[0; 4], raw.as_bytes(), MapFlags::ANY);
-        written.map_err(|error| GuestError::from_libbpf("write the settings", &error))?;
+        written.map_err(|error| GuestError::from_libbpf("write the tuning's settings", &error))?;
         let program = object.progs_mut().find(|program| program.name() == PROGRAM);
         let program = program.ok_or_else(|| missing(PROGRAM))?;
         let links = [(PROGRAM, cgroup.attach(&program, NEEDED)?)];
         Ok(Self { object, links })
     }
 
-    /// Pins the link, and the maps from which others read the state. What a policy wants has a second pin of
-    /// the settings, by which an agent knows it again.
+    /// Pins the link, and the maps from which other processes read the state. `by_policy` adds a second pin of the
+    /// settings' map, by which an agent recognizes tunings that a policy wants.
     pub fn pin(&mut self, folder: &Path, by_policy: bool) -> Result<(), GuestError> {
         pins::pin(folder, &mut self.links, &self.object, &[SETTINGS, COUNTS])?;
         if by_policy {
@@ -189,15 +191,16 @@ impl Tuned {
         Ok(())
     }
 
-    /// Returns whether all is pinned in this folder that [`Tuned::pin`] pins.
+    /// Returns whether this folder has all pins of a tuning; the additional pin of [`Tuned::pin`] for policies does not
+    /// count.
     pub fn is_whole(folder: &Path) -> bool {
         [PROGRAM, SETTINGS, COUNTS]
             .iter()
             .all(|name| folder.join(name).exists())
     }
 
-    /// Detaches the program whose link is pinned in this folder, if it is. Removing the pin alone would do so
-    /// some time later.
+    /// Detaches the program whose link is pinned in this folder, if there is one. Only this detaches it at once:
+    /// removing the pin would do so some time later.
     pub fn detach_at(folder: &Path) {
         if let Ok(link) = Link::open(folder.join(PROGRAM)) {
             let _the_group_has_ended = link.detach();

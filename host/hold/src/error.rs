@@ -14,21 +14,22 @@ pub enum HoldError {
     /// A program or filter of others would not see the packets that are held.
     #[error(
         "port {name}: {other} runs behind the programs of `uc hold` and would not see the packets that \
-         these hold; attach it before them by TCX (a port: `uc attach` without --via clsact), or remove it"
+         these hold; attach it before them by TCX, or remove it; if it is `uc attach`'s own, attach the port \
+         again without --via clsact"
     )]
     Behind {
-        /// Name of the interface.
+        /// Name of the port's interface.
         name: String,
-        /// The program or filter.
+        /// The program or filter that runs at the wrong position.
         other: String,
     },
-    /// A second process of the agent in one network namespace.
+    /// A process of the command runs in the network namespace already, or the command's status can't be served.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// All interfaces are gone.
+    /// The interfaces of all ports are gone.
     #[error("no port is left: the interfaces are gone; start `uc hold` again when they are back")]
     NoPorts,
-    /// The kernel refused something.
+    /// Any other error of the kernel.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// A program can't be loaded or attached.

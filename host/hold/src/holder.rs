@@ -1,10 +1,9 @@
-//! The process that holds: it renews the heartbeat, takes what the programs hand over, and sends what is
-//! due.
+//! The process of `uc hold`: it renews the heartbeat, takes the packets that the programs hand over, and sends packets
+//! when they are due.
 //!
-//! While the heartbeat is fresh, packets of held flows go through the process. If the process is stopped or
-//! gets no CPU, they pass once its last heartbeat is [`ALIVE_NS`] old. If it is killed, they pass once the
-//! kernel has detached its programs. Packets that were in the process then are lost, and their senders
-//! retransmit them.
+//! While the heartbeat is fresh, packets of held flows go through the process. If the process is stopped or gets no
+//! CPU, they pass once its last heartbeat is [`ALIVE_NS`] old. If it is killed, they pass once the kernel has detached
+//! its programs. Packets that were in the process then are lost, and their senders retransmit them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,10 +28,10 @@ use crate::round_robin::take_of_each;
 use crate::setup::settings;
 use crate::work::Work;
 
-/// Interval of the heartbeat, and the time for which one heartbeat is valid.
+/// Interval of the heartbeat; next line: time for which one heartbeat is valid.
 const BEAT_NS: u64 = 10_000_000;
 const ALIVE_NS: u64 = 50_000_000;
-/// Packets that are taken at once of a port that is given back.
+/// Number of packets that are taken at once from the ring of a port, when the process stops holding its packets.
 const TAKEN_AT_ONCE: usize = 64;
 /// Interval at which the ports are checked.
 const CHECK_NS: u64 = 1_000_000_000;
@@ -53,9 +52,9 @@ struct Served {
 #[derive(Debug)]
 pub struct Holder {
     programs: Rc<Programs>,
-    /// Where the ports' own programs are found.
+    /// Finds the ports' own programs.
     source: Source,
-    /// `None`: no data is kept.
+    /// Laws of the port's flows, for keeping data; `None`: no data is kept.
     laws: Option<Rc<Laws>>,
     ports: Vec<Served>,
     beat_ns: u64,
@@ -64,7 +63,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Takes ports of the calling thread's network namespace.
+    /// Starts to hold packets of these ports, in the calling thread's network namespace.
     ///
     /// # Errors
     /// A precondition that does not hold, or the kernel's refusal; then nothing stays attached.
@@ -92,7 +91,7 @@ impl Holder {
         })
     }
 
-    /// Returns the laws of the ports, of the programs that are pinned now.
+    /// Returns the laws of the ports' flows, read from the programs that are pinned now.
     fn laws(&mut self) -> Result<Rc<Laws>, HoldError> {
         if let Some(laws) = &self.laws {
             laws.reopen();
@@ -103,7 +102,8 @@ impl Holder {
         Ok(laws)
     }
 
-    /// Gives a port back, if the process has it: its packets pass, and what is held of them is sent in order.
+    /// Stops holding a port's packets, if the process holds them: new packets pass, waiting ACKs are sent in order,
+    /// and copies of data are dropped.
     fn remove(&mut self, ifindex: u32) -> Result<(), HoldError> {
         let is_it = |served: &Served| served.port.borrow().ifindex() == ifindex;
         let Some(at) = self.ports.iter().position(is_it) else {
@@ -118,14 +118,15 @@ impl Holder {
         Ok(())
     }
 
-    /// Renews the heartbeat: until it is old, packets are handed over.
+    /// Renews the heartbeat: for [`ALIVE_NS`] from now, the programs hand packets over.
     fn beat(&mut self) -> Result<(), HoldError> {
         self.programs.be_alive(ALIVE_NS)?;
         self.beat_ns = now_ns();
         Ok(())
     }
 
-    /// Takes some packets of each port, and sends what is due. Returns whether there may be more.
+    /// Takes some packets of each port, and sends packets that are due. Returns whether more packets may wait in a
+    /// ring.
     fn take(&self) -> Result<bool, HoldError> {
         let is_more = take_of_each(&self.ports, take_from)?;
         let now = now_ns();
@@ -135,7 +136,7 @@ impl Holder {
         Ok(is_more)
     }
 
-    /// Takes and sends all that has been handed over or is held.
+    /// Takes all packets that the programs have handed over, sends the waiting ACKs, and drops the copies of data.
     fn release(&self) -> Result<(), HoldError> {
         while self.take()? {}
         for Served { port, .. } in &self.ports {
@@ -144,8 +145,8 @@ impl Holder {
         Ok(())
     }
 
-    /// Gives ports back whose interfaces are gone or that can't be held any more, and finds the laws that are in
-    /// force now.
+    /// Stops holding ports whose interfaces are gone or that can't be held any more, and opens the laws of the
+    /// programs that are pinned now.
     fn check(&mut self) -> Result<(), HoldError> {
         if let Some(laws) = &self.laws {
             laws.reopen();
@@ -170,7 +171,7 @@ impl Holder {
         }
     }
 
-    /// Waits until the programs hand something over, but for at most `most_ns`.
+    /// Waits until the programs hand something over, but at most `most_ns` and one interval of the heartbeat.
     fn wait(&self, most_ns: u64) {
         // SAFETY: the descriptors belong to the rings, which outlive the borrows.
         let ready = |served: &Served| unsafe { BorrowedFd::borrow_raw(served.ring.epoll_fd()) };
@@ -184,7 +185,7 @@ impl Holder {
         let _woken = ppoll(&mut poll, Some(most), None);
     }
 
-    /// Returns what was done since the start.
+    /// Returns the counters of all ports and of the process since its start.
     ///
     /// # Errors
     /// The kernel's refusal to read a counter.
@@ -199,7 +200,7 @@ impl Holder {
         Ok(all)
     }
 
-    /// Returns what was done at a port since the process has it; `None`: it has not.
+    /// Returns the counters of a port since the process holds its packets; `None` if it does not hold them.
     fn counts_at(&self, ifindex: u32) -> Option<Counts> {
         self.port(ifindex).map(|port| port.borrow().counts())
     }
@@ -243,8 +244,8 @@ impl Work for Holder {
         Ok(())
     }
 
-    /// If packets are held by other settings, what is held is released, and only connections that begin from then
-    /// on are held.
+    /// Stops holding the port's packets unless the new settings hold the same: waiting ACKs are sent and copies of
+    /// data dropped, and if the port is added again, only connections that begin from then on are held.
     fn change(&mut self, before: &PortSetup, now: Option<&PortSetup>) -> Result<(), HoldError> {
         match now.is_some_and(|now| now.holds_as(before)) {
             true => Ok(()),
@@ -252,7 +253,8 @@ impl Work for Holder {
         }
     }
 
-    /// Waits for packets, at most until the next heartbeat, and does all that is due.
+    /// Waits for packets, at most until the next heartbeat, and does all that is due. Returns 0, since it waits
+    /// itself.
     fn step(&mut self) -> Result<Duration, HoldError> {
         let mut now = now_ns();
         if now >= self.beat_ns + ALIVE_NS {
@@ -317,16 +319,16 @@ impl Work for Holder {
     }
 }
 
-/// Takes at most so many packets of a port; returns how many it took.
+/// Takes at most `most` packets of a port; returns how many it took.
 fn take_from(served: &Served, most: usize) -> Result<usize, HoldError> {
     let taken = served.ring.consume_raw_n(most);
     usize::try_from(taken).map_err(|_| {
         let error = std::io::Error::from_raw_os_error(-taken);
-        HoldError::kernel("take packets from a ring", error)
+        HoldError::kernel("read packets from a port's ring buffer", error)
     })
 }
 
-/// Processes the packets in a port's ring.
+/// Creates the reader of a port's ring, which hands each packet to the port.
 fn serve(port: Port) -> Result<Served, HoldError> {
     let failed = |error| HoldError::libbpf("listen for packets", &error);
     let port = Rc::new(RefCell::new(port));

@@ -27,8 +27,8 @@ const RING_PART: usize = 4;
 const RING_BYTES_MIN: usize = 1 << 20;
 const RING_BYTES_MAX: usize = 64 << 20;
 
-/// What passed though its flow was held or could have been: packets, and SYNs beyond the number that a port
-/// hands over in an interval.
+/// Counters of what passed without being held: packets whose flow was held or could have been, and SYNs beyond the
+/// number that a port hands over in an interval.
 pub type Passed = uc_hold_passed;
 
 /// The programs and maps, held by file descriptor.
@@ -44,7 +44,7 @@ pub struct Programs {
     passed: MapHandle,
 }
 
-/// The maps of one port.
+/// The maps that the programs of one port use.
 #[derive(Debug)]
 pub struct PortMaps {
     /// The ring in which packets are handed over.
@@ -81,8 +81,9 @@ impl Programs {
         })
     }
 
-    /// Creates the maps of a port with this much memory, at most so many flows, and these sockets. Its packets
-    /// are handed over once the programs are attached.
+    /// Creates the maps of a port. `port_bytes`: the port's memory; `flows_max`: its maximum number of flows; `own`
+    /// identifies the process's sockets at the port. The port's packets are handed over once the programs are
+    /// attached.
     pub fn add_port(
         &self,
         ifindex: u32,
@@ -115,7 +116,8 @@ impl Programs {
         let _gone_already = self.rings.delete(&ifindex.to_ne_bytes());
     }
 
-    /// Removes the maps of a port, by which the programs know the process's own frames, too.
+    /// Removes a port from the programs' maps. From then on the programs do not recognize the process's own frames at
+    /// the port.
     pub fn forget_port(&self, ifindex: u32) {
         for map in [&self.rings, &self.tables, &self.ports] {
             let _gone_already = map.delete(&ifindex.to_ne_bytes());
@@ -154,7 +156,8 @@ impl Programs {
         Ok(attached)
     }
 
-    /// Checks that no program runs behind the one that takes packets off the port: it would not see them.
+    /// Checks that no program runs behind the one that takes packets off the port towards the guest. Such a program
+    /// would not see these packets.
     ///
     /// # Errors
     /// [`HoldError::Behind`]; the kernel's refusal.
@@ -178,10 +181,11 @@ impl Programs {
         };
         self.control
             .update(&0u32.to_ne_bytes(), control.as_bytes(), MapFlags::ANY)
-            .map_err(|error| HoldError::libbpf("tell the programs of uc hold", &error))
+            .map_err(|error| HoldError::libbpf("write the control map of uc hold", &error))
     }
 
-    /// Returns what passed though its flow was held or could have been.
+    /// Returns the counters of packets that passed though their flow was held or could have been: the sums of all
+    /// CPUs.
     ///
     /// # Errors
     /// [`HoldError::Kernel`] with the kernel's error.

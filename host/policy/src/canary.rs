@@ -13,13 +13,13 @@ use crate::required::needs;
 
 /// Default number of minutes for which a host tries a policy.
 const DEFAULT_MINUTES: u32 = 10;
-/// Maximum number of minutes: a day.
+/// Maximum length of a trial in minutes: one day.
 const MINUTES_MAX: i64 = 24 * 60;
 /// Maximum number of hosts that try a policy, and of reasons that they compare.
 const MEMBERS_MAX: usize = 16;
-/// Maximum length of a host's name.
+/// Maximum length of the name of a canary host, in bytes.
 const HOST_MAX_BYTES: usize = 253;
-/// The range of factors: more than any share of packets could rise by means nothing.
+/// Range of the factors by which a reason's share of all packets may rise.
 const FACTORS: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
 
 /// `[canary]`: hosts that try the policy before all others follow it.
@@ -30,7 +30,7 @@ pub struct CanaryTable {
     /// Names of the hosts that try the policy first, 1 to 16, each as `uname -n` prints it.
     #[schemars(length(min = 1, max = 16))]
     pub hosts: Vec<String>,
-    /// How long each of them tries it, 1 to 1440 minutes. Default 10.
+    /// Minutes for which each of these hosts tries the policy, 1 to 1440. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1440))]
     pub minutes: Option<i64>,
@@ -44,7 +44,7 @@ pub struct CanaryTable {
 /// Hosts of a fleet that try a policy before all other hosts follow it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canary {
-    /// Names of the hosts.
+    /// Names of the hosts that try a new policy first, as `uname -n` prints them.
     pub hosts: Vec<String>,
     /// Minutes for which each of these hosts tries the policy.
     pub minutes: u32,
@@ -78,10 +78,12 @@ fn check_hosts(hosts: &[String], faults: &mut Faults<'_>) {
         let key = format!("canary.hosts.{i}");
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if host.is_empty() || host.len() > HOST_MAX_BYTES || !host.chars().all(is_allowed) {
-            let message = format!("`{host}` is no host's name; write what `uname -n` prints there");
+            let message = format!(
+                "`{host}` is not the name of a host; write what `uname -n` prints on that host"
+            );
             faults.add(&key, message);
         } else if !seen.insert(host) {
-            faults.add(&key, format!("`{host}` is named twice"));
+            faults.add(&key, format!("`{host}` is named twice; remove one"));
         }
     }
 }
@@ -111,7 +113,7 @@ fn reasons(worse: &BTreeMap<String, f64>, faults: &mut Faults<'_>) -> Vec<(Reaso
                 );
             }
             Some(Reason::TRANSLATED) => {
-                faults.add(&key, "more of it is not worse; name another reason");
+                faults.add(&key, "more such packets are not worse; name another reason");
             }
             Some(_) if !FACTORS.contains(&factor) => {
                 faults.add(&key, format!("is {factor}; give 1 to 1000"));

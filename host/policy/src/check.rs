@@ -87,7 +87,7 @@ fn check_ports(rule: &Rule, policy: &Policy, effort: &Effort, faults: &mut Fault
         let owned = tenant.ports.iter().take(NAMED_MAX);
         let owned: Vec<String> = owned.map(ToString::to_string).collect();
         let message = format!(
-            "can never match: `{pattern}` is no port of `{}`, which has {}{}",
+            "can never match: `{pattern}` is not a port of tenant `{}`, which has {}{}",
             tenant.name,
             owned.join(", "),
             match tenant.ports.len().saturating_sub(NAMED_MAX) {
@@ -141,7 +141,8 @@ fn check_reached(
     faults.add(&key(rule), message);
 }
 
-/// Checks what a port can have only once: the group whose window its flows share, and the start.
+/// Checks that the rules of a port agree on what a port can have only once: the group whose window its flows share,
+/// and the start.
 fn check_agreement(rule: &Rule, earlier: &[&Rule], effort: &Effort, faults: &mut Faults<'_>) {
     // Rules after a rule for all flows are not reached on the ports of both.
     let both = earlier.iter().filter(|other| !other.takes_all_flows());
@@ -174,9 +175,10 @@ fn check_agreement(rule: &Rule, earlier: &[&Rule], effort: &Effort, faults: &mut
         if mixed && !coupled {
             coupled = true;
             let message = format!(
-                "and {} are of two kinds (law coupled, and share beside another law), and a port \
-                 divides its windows in one way: leave out one, or divide the ports between the \
-                 rules",
+                "and {} apply to one port, but one has law coupled and the other `share`, and a \
+                 port \
+                 divides its windows in one way: change one of the rules, or give each rule its \
+                 own ports",
                 name(other)
             );
             faults.add(&key(rule), message);
@@ -321,8 +323,9 @@ fn has_law_that_acts(policy: &Policy, tenant: usize, effort: &Effort) -> bool {
     false
 }
 
-/// Returns the coupling of one port: that of its first rule with law `coupled`, or, for rules with
-/// a share and another law, the sum under this number; `None`: the port's own.
+/// Returns the coupling of a port with these rules: that of the first rule with law `coupled`; otherwise, if a rule
+/// has a `share`, the group whose sum of windows the shares divide (`sum`: number of that group; `None`: the port's
+/// own). Returns `None` if no rule has either.
 pub(crate) fn coupling<'a>(
     rules: impl Iterator<Item = &'a Rule> + Clone,
     sum: Option<u32>,

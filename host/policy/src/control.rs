@@ -10,7 +10,7 @@ pub(crate) fn check(key: &str, name: &str, faults: &mut Faults<'_>) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.is_empty() || name.len() > NAME_MAX_BYTES || !name.chars().all(allowed) {
         let message = format!(
-            "`{name}` is no congestion control's name; give one that `sysctl \
+            "`{name}` is not the name of a congestion control; give one that `sysctl \
              net.ipv4.tcp_available_congestion_control` prints"
         );
         faults.add(key, message);

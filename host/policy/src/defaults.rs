@@ -26,7 +26,8 @@ pub(crate) fn check(file: &PolicyFile, faults: &mut Faults<'_>) {
         faults.add(&format!("defaults.parameters.{name}"), message);
     }
     if table.legacy_only.is_some() && table.parameters.has(keys::GUEST_ECN) {
-        let message = "says the same as parameters.guest_ecn; leave out one of them";
+        let message =
+            "sets the same as parameters.guest_ecn; remove legacy_only or parameters.guest_ecn";
         faults.add("defaults.legacy_only", message);
     }
     if let Some(coupling) = &table.coupling {
@@ -45,8 +46,8 @@ fn check_start(file: &PolicyFile, faults: &mut Faults<'_>) {
     let starts = |table: &TreatmentTable| table.start == Some(Start::Watch);
     let used = starts(table) || file.rules.iter().any(|rule| starts(&rule.treatment));
     if !table.watch.are_default() && !used {
-        let message = "is of the start watch, and neither [defaults] nor a rule has it; add start = \
-                       \"watch\", or leave it out";
+        let message = "has an effect only with the start `watch`, which neither [defaults] nor a \
+                       rule has; add start = \"watch\", or leave it out";
         faults.add("defaults.watch", message);
     }
     for (name, message) in table.watch.faults() {
@@ -54,8 +55,8 @@ fn check_start(file: &PolicyFile, faults: &mut Faults<'_>) {
     }
 }
 
-/// Returns the last rule: of every port, about every flow. What was checked above is not reported
-/// again.
+/// Returns the last rule, for every flow of every port: that of `[defaults]`. Faults that [`check`] reports are not
+/// reported again.
 pub(crate) fn rule(table: &TreatmentTable, faults: &mut Faults<'_>) -> Rule {
     let law = table.law.unwrap_or(Law::PASS);
     // Defaults for rules are not this rule's own where its law has no use for them.

@@ -5,11 +5,11 @@ use schemars::{Schema, json_schema};
 use crate::list::{Element, Scalar};
 use uc_words::wording::suggest;
 
-/// A codepoint, 0 to 63.
+/// A DSCP (RFC 2474), 0 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dscp(pub u8);
 
-/// The mask of all codepoints.
+/// A mask with all 64 bits set, which stands for any DSCP.
 pub const ANY: u64 = u64::MAX;
 
 /// The names of codepoints: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865 (VA), RFC 8622
@@ -78,7 +78,8 @@ impl Element for Dscp {
             return match u8::try_from(number) {
                 Ok(number) if number < 64 => Ok(Dscp(number)),
                 _ => Err(format!(
-                    "{number} is no DSCP; give 0 to 63, which is the traffic class without its two \
+                    "{number} is not a DSCP; give 0 to 63, which is the traffic class without its \
+                     two \
                      bits of ECN"
                 )),
             };
@@ -88,7 +89,10 @@ impl Element for Dscp {
             return Ok(Dscp(*number));
         }
         let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        Err(format!("no DSCP `{scalar}`; {}", suggest(&name, &known)))
+        Err(format!(
+            "there is no DSCP `{scalar}`; {}",
+            suggest(&name, &known)
+        ))
     }
 
     fn write(&self) -> Scalar {
@@ -111,7 +115,7 @@ impl Element for Dscp {
     }
 }
 
-/// Replaces `(?i:)`, which schemas lack: every letter becomes a set of two.
+/// Replaces `(?i:`, which the patterns of JSON Schema lack: each upper-case letter becomes a set of both cases.
 fn either_case(pattern: &str) -> String {
     let mut text = String::new();
     for c in pattern.replace("(?i:", "(").chars() {
@@ -155,7 +159,10 @@ mod tests {
     #[test]
     fn a_misspelt_name_is_refused_with_a_suggestion() {
         let refusal = |text: &str| Dscp::read(&Scalar::Text(text.into())).unwrap_err();
-        assert_eq!(refusal("AF51"), "no DSCP `AF51`; did you mean `AF11`?");
+        assert_eq!(
+            refusal("AF51"),
+            "there is no DSCP `AF51`; did you mean `AF11`?"
+        );
         assert!(refusal("64").contains("0 to 63"));
     }
 }

@@ -46,13 +46,13 @@ pub struct Hold {
     /// Minimum RTO of the host, which keeps the guest's data; `None`: it keeps none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Nanos>,
-    /// Maximum memory for the port's packets.
+    /// Maximum memory for the packets that are held at the port, in bytes.
     pub memory: Bytes,
 }
 
 impl Hold {
-    /// Returns what is held where no law slows the guest down: data is not kept, because the host would hide its
-    /// losses. `None`: nothing.
+    /// Returns what is held where no law slows the guest down: ACKs, if they are spread. Data is not kept, because the
+    /// host would hide its losses from the guest. `None`: nothing is held.
     pub(crate) fn without_law(self) -> Option<Self> {
         let rto_min = None;
         self.pace.then_some(Self { rto_min, ..self })
@@ -77,8 +77,8 @@ impl HoldKey {
             let (first, last) = RTO_MIN;
             let at = format!("{key}.rto_min");
             if table.buffer != Some(true) {
-                let message =
-                    "is the host's minimum RTO, and changes nothing without buffer = true";
+                let message = "is the host's minimum RTO, and changes nothing without buffer = true; add \
+                               that, or leave it out";
                 faults.add(&at, message);
             } else if !(first..=last).contains(&rto_min) {
                 faults.add(&at, format!("is {rto_min}; give {first} to {last}"));
@@ -90,7 +90,7 @@ impl HoldKey {
         }
     }
 
-    /// Returns what is held, once checked; `None`: nothing.
+    /// Returns which packets are held, once checked; `None`: none.
     pub(crate) fn resolve(&self) -> Option<Hold> {
         let Self::By(table) = self else {
             return None;

@@ -57,7 +57,7 @@ mod tests {
                 "10.0.0.1/8",
                 "`10.0.0.1/8` has host bits set; did you mean `10.0.0.0/8`?",
             ),
-            ("10.0.0/8", "`10.0.0/8` is no prefix"),
+            ("10.0.0/8", "`10.0.0/8` is not a prefix"),
             ("::/0", "both families"),
         ] {
             let refusal = read(text).unwrap_err();

@@ -13,7 +13,7 @@ use crate::number::in_range;
 use crate::pattern::Pattern;
 use crate::tune::Tune;
 
-/// A tenant of the host.
+/// A tenant of the host, with the ports that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     /// Name of the tenant.
@@ -29,14 +29,15 @@ pub struct Tenant {
     pub tune: Option<Tune>,
 }
 
-/// The settings of a port.
+/// The settings of a port that hold for all its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// Weight in the groups that the port is in.
     pub weight: u8,
-    /// Maximum number of flows that are translated at once; 0: the free places of the table.
+    /// Maximum number of flows that are translated at once, half-open ones apart; 0: as many as the table has free
+    /// entries.
     pub flows_max: u32,
-    /// Whether no flow may go untranslated.
+    /// Strict mode: whether no flow of the guest may go untranslated.
     pub strict: bool,
     /// Whether connections of the port's guest are split.
     pub split: bool,
@@ -44,7 +45,7 @@ pub struct PortSettings {
     pub dupack: Option<Dupack>,
     /// Packets of the port's guest that the host holds; `None`: none.
     pub hold: Option<Hold>,
-    /// Sum of windows that shares divide.
+    /// Set of windows whose sum `share` divides.
     pub sum: SumOf,
     /// Position of the port's programs among those that other software attaches.
     pub order: Order,
@@ -118,9 +119,9 @@ impl PortTable {
     }
 }
 
-/// Keys of a port that have a command of the host work for it.
+/// Keys of a port for each of which a command of the host works at the port.
 const TECHNIQUES: [&str; 3] = ["split", "dupack", "hold"];
-/// Pairs of them that exclude each other, by index, with the reason.
+/// Pairs of [`TECHNIQUES`], by index, that exclude each other, with the reason.
 const EXCLUSIVE: [(usize, usize, &str); 3] = [
     (
         0,
@@ -139,7 +140,7 @@ const EXCLUSIVE: [(usize, usize, &str); 3] = [
     ),
 ];
 
-/// FNV-1a of the name, in 32 bits.
+/// Returns the tenant's number: FNV-1a of the name in 32 bits, or 1 if that is 0.
 fn number_of(name: &str) -> u32 {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -147,7 +148,7 @@ fn number_of(name: &str) -> u32 {
     hash.max(1)
 }
 
-/// Resolves the file's tenants.
+/// Resolves the tenants of the file, and reports their errors.
 pub(crate) fn resolve(
     tables: &[TenantTable],
     defaults: &PortTable,
@@ -186,7 +187,8 @@ fn name(identity: &IdentityTable, key: &str, faults: &mut Faults<'_>) -> String 
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 63 || !name.chars().all(good) {
         let message = format!(
-            "`{name}` is no name; use 1 to 63 letters, digits, `-`, `_` and `.`: it becomes a \
+            "`{name}` is not a valid name; use 1 to 63 letters, digits, `-`, `_` and `.`: it \
+             becomes a \
              label of metrics"
         );
         faults.add(&format!("{key}.name"), message);
@@ -206,8 +208,7 @@ fn ports(identity: &IdentityTable, key: &str, faults: &mut Faults<'_>) -> Vec<Pa
     ports.read(&at, faults)
 }
 
-/// Checks that names, and their numbers, belong to one tenant each; a group number has as many
-/// bits.
+/// Checks that no two tenants have the same name, or numbers that give the same group ([`PortCoupling::of_tenant`]).
 fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
     let mut first = BTreeMap::new();
     for (i, tenant) in tenants.iter().enumerate() {
@@ -232,8 +233,8 @@ fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
     }
 }
 
-/// Checks that no two tenants have the same pattern of control groups. Others that match the same group are
-/// refused on the host, where that group is.
+/// Checks that no two tenants have the same pattern of control groups. Different patterns that match one control group
+/// are found only on the host, which refuses that group.
 fn check_cgroups(tenants: &[Tenant], faults: &mut Faults<'_>) {
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
     for (i, tenant) in tenants.iter().enumerate() {
@@ -243,7 +244,7 @@ fn check_cgroups(tenants: &[Tenant], faults: &mut Faults<'_>) {
             if other != i {
                 let line = faults.line(&format!("tenant.{other}.tune"));
                 let message = format!(
-                    "`{cgroup}` is of another tenant already, in line {line}; a control group has one tenant"
+                    "`{cgroup}` is of another tenant already, in line {line}; a control group has one tenant: remove one of the two"
                 );
                 faults.add(&format!("tenant.{i}.tune.cgroups"), message);
             }
@@ -254,7 +255,7 @@ fn check_cgroups(tenants: &[Tenant], faults: &mut Faults<'_>) {
 /// A tenant's pattern: indices of the tenant and of the pattern in its list.
 type Claim<'a> = (usize, usize, &'a Pattern);
 
-/// Checks that a port has one owner.
+/// Checks that no port can belong to two tenants.
 fn check_claims(tenants: &[Tenant], effort: &Effort, faults: &mut Faults<'_>) {
     let mut exact: HashMap<&Pattern, Claim<'_>> = HashMap::new();
     let (mut names, mut starred): (Vec<Claim<'_>>, Vec<Claim<'_>>) = (Vec::new(), Vec::new());
@@ -292,7 +293,8 @@ fn check_claims(tenants: &[Tenant], effort: &Effort, faults: &mut Faults<'_>) {
     }
 }
 
-/// Returns the first of the claims that meets a pattern; none if no effort is left.
+/// Returns the first of the claims whose pattern meets this one; `None` if none does, or no comparison is left
+/// ([`Effort`]).
 fn find<'c, 'a>(
     claims: &'c [Claim<'a>],
     pattern: &Pattern,

@@ -20,7 +20,7 @@ pub const DEFAULT_ECN_SYNS: u8 = 2;
 /// The treatment of flows, with defaults applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Treatment {
-    /// Congestion control that the network sees.
+    /// Congestion control law that the network sees.
     pub law: Law,
     /// TCP sender that the law's shadow imitates.
     pub profile: Profile,
@@ -28,12 +28,12 @@ pub struct Treatment {
     pub parameters: Parameters,
     /// Number of SYNs that request ECN; 255: all.
     pub ecn_syns: u8,
-    /// Weight of each flow in its port's sum of windows; 0: none.
+    /// Weight of each flow in its port's sum of windows; 0: the flow takes no part in the sum.
     pub share: u8,
-    /// Coupling with law `coupled`, without the port's weight and its tenant, whose group is meant
-    /// where the group is [`PortCoupling::TENANT`].
+    /// Coupling of law `coupled`; `None` for any other law. It has neither the port's weight nor the tenant: group
+    /// [`PortCoupling::TENANT`] stands for that of the port's tenant.
     pub coupling: Option<PortCoupling>,
-    /// Parameters of the start `watch`, if flows start by it.
+    /// Parameters of the start `watch`; `None` if flows start without it.
     pub watch: Option<Watch>,
 }
 
@@ -51,8 +51,8 @@ impl Treatment {
         self.law != Law::PASS && !self.parameters.has(keys::OBSERVE)
     }
 
-    /// Returns the policy for the programs of a port, which may be strict as a whole, or have guests that
-    /// listen to the host's duplicate ACKs: then so is every law that acts.
+    /// Returns the policy for the programs of a port. A law that acts gets the parameter `strict` if the port is
+    /// strict, and `no_sack` and `no_timestamps` if the host sends the port's guests duplicate ACKs.
     pub fn policy_of(&self, port: &PortSettings) -> FlowPolicy {
         let mut policy = self.policy();
         let dupack = port.dupack.is_some();
@@ -68,7 +68,7 @@ impl Treatment {
         policy
     }
 
-    /// Returns the start settings for a watched port.
+    /// Returns the start settings for a watched port; `None` if flows start without `watch`.
     pub fn start(&self) -> Option<StartSettings> {
         let watch = self.watch.as_ref()?;
         let usual = StartSettings::default();
@@ -80,7 +80,7 @@ impl Treatment {
 }
 
 impl TreatmentTable {
-    /// Returns the parameters, with the treatment of guests that negotiate ECN from either of its keys.
+    /// Returns the parameters. The key `legacy_only`, if given, sets the parameter `guest_ecn`.
     fn all_parameters(&self) -> Parameters {
         let parameters = self.parameters.clone();
         let Some((only, row)) = self.legacy_only.zip(FlowPolicy::row(keys::GUEST_ECN)) else {
@@ -145,7 +145,8 @@ impl TreatmentTable {
             faults.add(&format!("{key}.share"), message);
         }
         if self.legacy_only.is_some() && self.parameters.has(keys::GUEST_ECN) {
-            let message = "says the same as parameters.guest_ecn; leave out one of them";
+            let message =
+                "sets the same as parameters.guest_ecn; remove legacy_only or parameters.guest_ecn";
             faults.add(&format!("{key}.legacy_only"), message);
         }
         let misplaced = self.parameters.misplaced(Some(law));
@@ -206,7 +207,8 @@ impl TreatmentTable {
         let start = self.start.or(defaults.start).unwrap_or_default();
         let key = format!("{key}.watch");
         if start != Start::Watch && !self.watch.are_default() {
-            let message = "is of the start watch; add start = \"watch\", or leave it out";
+            let message =
+                "has an effect only with the start `watch`; add start = \"watch\", or leave it out";
             faults.add(&key, message);
         }
         for (name, message) in self.watch.faults() {
@@ -240,7 +242,7 @@ impl CouplingTable {
         for (port, priority) in &self.priorities {
             let key = format!("{key}.priorities.{port}");
             if !port.parse::<u16>().is_ok_and(|port| port > 0) {
-                let message = format!("`{port}` is no TCP port; give 1 to 65535");
+                let message = format!("`{port}` is not a TCP port; give 1 to 65535");
                 faults.add(&key, message);
             }
             in_range(&key, Some(*priority), 1..=255, faults);
@@ -253,8 +255,7 @@ impl CouplingTable {
         }
     }
 
-    /// Returns the coupling, once checked. Without a group it is the tenant's, whoever that is at a
-    /// port.
+    /// Returns the coupling, after [`Self::check`]. Without a group number, the group is that of the port's tenant.
     fn resolve(&self) -> PortCoupling {
         let usual = PortCoupling::default();
         let rules = CouplingRules {

@@ -14,7 +14,7 @@ use crate::pattern::glob;
 
 /// Largest initial window in segments: more is probably a mistake.
 const INITIAL_WINDOW_MAX: i64 = 1000;
-/// Range of the minimum RTO; a kernel whose tick is longer has a larger least one.
+/// Range of the minimum RTO. A kernel with long ticks has a larger minimum.
 const RTO_MIN: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(200));
 /// Maximum length of a control group's path.
 const PATH_BYTES_MAX: usize = 200;
@@ -41,21 +41,21 @@ pub struct TuneTable {
     pub rto_min: Option<Nanos>,
 }
 
-/// The TCP of a tenant's containers; `None`: as without the setting.
+/// Settings for the TCP of a tenant's containers; what is `None` stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tune {
-    /// Control groups of the containers.
+    /// Patterns of the control groups that are tuned.
     pub cgroups: Vec<Cgroups>,
-    /// Congestion control of new connections.
+    /// Name of the congestion control of the groups' new connections; `None`: unchanged.
     pub congestion_control: Option<String>,
-    /// Congestion window at the start, in segments.
+    /// Congestion window at the start, in segments; `None`: unchanged.
     pub initial_window: Option<u32>,
-    /// Minimum RTO of new connections.
+    /// Minimum RTO of the groups' new connections; `None`: unchanged.
     pub rto_min: Option<Nanos>,
 }
 
 impl TuneTable {
-    /// Resolves the table under `key`.
+    /// Resolves the table `key` of the policy file, and reports its errors.
     pub(crate) fn resolve(&self, key: &str, faults: &mut Faults<'_>) -> Tune {
         let at = |name: &str| format!("{key}.{name}");
         let cgroups = self.cgroups.as_ref();
@@ -95,7 +95,7 @@ impl TuneTable {
 pub struct Cgroups(String);
 
 impl Cgroups {
-    /// Returns the names of the folders on the way, each perhaps with stars.
+    /// Returns the names of the folders from the mount point to the group, each perhaps with stars.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
     }
@@ -129,7 +129,8 @@ impl Element for Cgroups {
         }
         if text.chars().any(char::is_control) || text.len() > PATH_BYTES_MAX {
             return Err(format!(
-                "`{}` is no control group's path: at most {PATH_BYTES_MAX} bytes, without control characters",
+                "`{}` is not the path of a control group, which has at most {PATH_BYTES_MAX} \
+                 bytes and no control characters; correct it",
                 text.escape_default()
             ));
         }

@@ -9,17 +9,19 @@ use std::process::{Command, Stdio};
 
 use uc_port::cost::Report;
 
-/// Number of runs of each program.
+/// Number of times that each program is run.
 const ROUNDS: usize = 7;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let title = arguments.next().ok_or("name a title")?;
+    let title = arguments
+        .next()
+        .ok_or("the first argument is missing: a title")?;
     let words: Vec<String> = arguments.collect();
     let mut programs = Vec::new();
     for pair in words.chunks(2) {
         let [name, command] = pair else {
-            return Err(format!("no command for {}", pair[0]).into());
+            return Err(format!("the command after the name {} is missing", pair[0]).into());
         };
         programs.push((name, command, Vec::new(), Vec::new()));
     }
@@ -30,7 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             sizes.push(megabytes);
         }
     }
-    let (base, rest) = programs.split_first().ok_or("name a command")?;
+    let (base, rest) = programs.split_first().ok_or(
+        "the arguments are a title, then pairs of NAME and COMMAND; give at least one pair",
+    )?;
     let mut report = Report::new(title.leak());
     for (name, _, times, sizes) in rest {
         report.add(

@@ -34,29 +34,37 @@ pub(crate) struct Carry<'a> {
     former: Former,
     to: &'a Programs,
     enter: Enter,
-    /// Number and quota of each port, by interface index.
+    /// Number and maximum number of flows of each port, by interface index.
     ports: BTreeMap<u32, (u32, u32)>,
-    /// Number of flows that were copied.
+    /// Number of flows that were copied from the former version.
     flows: usize,
-    /// Flows that were not, by their keys.
+    /// Flows that were not copied, with the reason, by the bytes of their key.
     left: HashMap<Vec<u8>, LeftFlow>,
-    /// When the last copy began.
+    /// Time at which the last copy of flows began.
     copy_began: Instant,
 }
 
 impl<'a> Carry<'a> {
-    /// Copies the plans of a version's ports. Returns in words why this can't be done, if so.
+    /// Copies the plans of a version's ports, and prepares the copying of its flows. The inner error says in words why
+    /// this can't be done.
     pub(crate) fn begin(
         store: &Store,
         version: &Version,
         to: &'a Programs,
     ) -> Result<Result<Carry<'a>, String>, PortError> {
         let Some(former) = Former::open(store, version, to) else {
-            return Ok(Err("the maps of the version before can't be read".into()));
+            return Ok(Err(
+                "the maps of the uc version that runs at the ports can't be read".into(),
+            ));
         };
         match former.copy_plans(to) {
             Ok(true) => {}
-            Ok(false) => return Ok(Err("plans of the version before do not fit this one".into())),
+            Ok(false) => {
+                return Ok(Err(
+                    "the plans of the uc version that runs at the ports do not fit this version"
+                        .into(),
+                ));
+            }
             Err(error) => return Ok(Err(error.to_string())),
         }
         to.enter_ports(to.planned()?)?;
@@ -82,8 +90,8 @@ impl<'a> Carry<'a> {
         self.copy_with(Self::renew)
     }
 
-    /// Copies the flows that are new since the last call, when all ports have the new programs: those that
-    /// were copied go on by now.
+    /// Copies the flows that have begun since the last call. Called when all ports have the new programs, which
+    /// process the copied flows by now.
     pub(crate) fn finish(mut self) -> Result<Carried, PortError> {
         let unseen = self.copy_began.elapsed();
         self.copy_with(|_, _, _| Ok(()))?;
@@ -97,7 +105,8 @@ impl<'a> Carry<'a> {
         })
     }
 
-    /// Enters each flow that has no copy yet, and calls `renew` with one that has and has changed since.
+    /// Goes through the flows that have changed since the last call: enters each that has no copy yet, and calls
+    /// `renew` for each that has a copy.
     fn copy_with(
         &mut self,
         renew: impl Fn(&Programs, &FlowView, &FormerFlow) -> Result<(), PortError>,
@@ -186,7 +195,8 @@ impl<'a> Carry<'a> {
     }
 }
 
-/// Returns whether this build's core may translate the flow; it can't tell for laws from outside.
+/// Returns whether this build's core may translate the flow; true for laws from outside the tree, which it can't
+/// check.
 fn is_sound(state: &Flow) -> bool {
     let law = Law::of(&state.policy);
     !Law::inside().any(|inside| inside == law) || state.is_sound()

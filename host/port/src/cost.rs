@@ -19,11 +19,11 @@ pub const REPORT_FILE: &str = "UC_BENCH";
 /// The median of ratios, with an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// The median of the ratios.
+    /// Median of the measured ratios.
     pub median: f64,
     /// Lower end of the median's 95 % interval.
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the median's 95 % interval.
     pub high: f64,
     /// Number of ratios: each divides two measurements that followed one another.
     pub pairs: usize,
@@ -49,7 +49,7 @@ impl Ratio {
     }
 }
 
-/// Figures of one benchmark.
+/// Figures of one benchmark, to be printed.
 #[derive(Debug)]
 pub struct Report {
     group: &'static str,
@@ -74,7 +74,7 @@ impl Report {
         }
     }
 
-    /// Adds a figure of this unit, measured `figures.len()` times, each time beside its base.
+    /// Adds a figure of this unit. Each of `figures` was measured right after or before its partner in `bases`.
     pub fn add(
         &mut self,
         (name, figures): (&str, &[f64]),
@@ -154,9 +154,9 @@ impl fmt::Display for Report {
 pub struct Case<'a> {
     /// Name of the case in the report.
     pub name: &'static str,
-    /// The program that is run.
+    /// The program whose runs are timed.
     pub program: BorrowedFd<'a>,
-    /// The Ethernet frame.
+    /// The Ethernet frame on which the program is run.
     pub packet: Vec<u8>,
     /// Context of the packet, with the number of runs whose mean is one time.
     pub context: PacketContext,
@@ -210,7 +210,10 @@ pub fn null_program() -> Result<OwnedFd, PortError> {
     };
     if fd < 0 {
         let source = io::Error::from_raw_os_error(-fd);
-        return Err(PortError::from_kernel("load an empty program", source));
+        return Err(PortError::from_kernel(
+            "load an empty program, to measure what a run of a program costs",
+            source,
+        ));
     }
     // SAFETY: the kernel has just given this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

@@ -1,4 +1,5 @@
-//! Law `coupled`: whose window a port's flows share, and what the groups are like at the moment.
+//! Shared windows in the programs' maps: sets the groups in which a port's flows share a window, and reads the groups'
+//! state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,53 +16,53 @@ use crate::flows::FlowView;
 use crate::layout::{uc_group, uc_group_guest, uc_group_key, uc_member, uc_port_coupling};
 use crate::programs::Programs;
 
-/// A group that was used recently.
+/// A group of flows that share a window and that was used recently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
-    /// The number that the operator gave.
+    /// Number of the group that the operator gave (`--group`).
     pub number: u32,
     /// Remote prefix of the group's flows, zeros after it.
     pub remote: IpAddr,
     /// The group's window: the sum of all shares, in bytes.
     pub window_bytes: u32,
-    /// Flows that reported in this epoch or the last.
+    /// Number of flows that reported in this epoch or the last.
     pub flows: u32,
-    /// Loss events that the group has answered.
+    /// Number of loss events that the group has answered.
     pub cuts: u32,
-    /// The group's guests, by port.
+    /// Guests of the group, sorted by the interface index of their port.
     pub guests: Vec<GuestView>,
 }
 
-/// A guest of a group.
+/// A guest of a group, with its share of the group's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestView {
     /// Interface index of the guest's port.
     pub ifindex: u32,
-    /// The guest's weight in the group.
+    /// Weight of the guest in the group, 1 to 255.
     pub weight: u32,
-    /// The guest's flows that reported in this epoch or the last.
+    /// Number of the guest's flows that reported in this epoch or the last.
     pub flows: u32,
     /// The guest's part of the group's window, in bytes.
     pub share_bytes: u64,
 }
 
-/// A flow in its group.
+/// A flow that is a member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberView {
-    /// The flow's part of the window; 0 while the flow isn't counted.
+    /// The flow's part of the group's window, in bytes; 0 while the flow isn't counted.
     pub share_bytes: u64,
     /// Bytes in flight at the flow's last report.
     pub flight_bytes: u64,
-    /// The answer to that report; its state is the reported one.
+    /// The group's answer to that report. Its state is the one that the flow reported.
     pub answer: Answer,
 }
 
-/// A key of `priorities`.
+/// Returns the key of a TCP port in the map `priorities` of a port of the host.
 fn priority_key(ifindex: u32, tcp_port: u16) -> Vec<u8> {
     [ifindex, tcp_port.into()].map(u32::to_ne_bytes).concat()
 }
 
-/// The port's `struct uc_port_coupling`, as the programs read it.
+/// Returns the port's `struct uc_port_coupling`, as the programs read it.
 fn bytes(coupling: &PortCoupling, ifindex: u32, version: u32) -> Vec<u8> {
     // Every field by name: one that is added has to be added here.
     let PortCoupling {
@@ -97,12 +98,12 @@ fn bytes(coupling: &PortCoupling, ifindex: u32, version: u32) -> Vec<u8> {
     .concat()
 }
 
-/// How long after its last use a group is listed.
+/// Maximum time in ns between a listed group's last use and the latest use of any group.
 const LISTED_NS: u64 = 10_000_000_000;
 
 impl Programs {
-    /// Sets with which flows those of these ports share windows, for flows that begin from now on.
-    /// Weights apply to existing flows, too, from their next ACK on.
+    /// Sets, for flows that begin from now on, with which other flows they share windows. Weights apply to
+    /// existing flows, too, from their next ACK on.
     pub(crate) fn set_couplings(&self, plans: &BTreeMap<u32, PortPlan>) -> Result<(), PortError> {
         let had = self.priorities()?;
         for (&ifindex, plan) in plans {
@@ -115,7 +116,8 @@ impl Programs {
         Ok(())
     }
 
-    /// In place: a flow that joins its group meanwhile finds one or the other.
+    /// Replaces a port's coupling in place: a flow that joins its group meanwhile finds the old or the new
+    /// one.
     fn set_coupling(
         &self,
         ifindex: u32,
@@ -192,7 +194,7 @@ impl Programs {
         }))
     }
 
-    /// TCP ports that have a priority, by interface index.
+    /// Returns the TCP ports that have a priority, by interface index.
     fn priorities(&self) -> Result<BTreeMap<u32, BTreeSet<u16>>, PortError> {
         let mut of_ports: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
         for key in keys(&self.maps.priorities, "read the priorities")? {
@@ -206,13 +208,14 @@ impl Programs {
         Ok(of_ports)
     }
 
-    /// Returns the version of the port's weights, which members compare; 0 without a coupling.
+    /// Returns the version of the port's coupling, with which members notice that weights have changed; 0 without a
+    /// coupling.
     fn coupling_version(&self, ifindex: u32) -> Result<u32, PortError> {
         let found = self.value::<uc_port_coupling>(&self.maps.couplings, ifindex)?;
         Ok(found.map_or(0, |coupling| coupling.version))
     }
 
-    /// Removes a flow from its group.
+    /// Removes the flow with this table index from its group.
     pub(crate) fn forget_member(&self, place: u32) -> Result<(), PortError> {
         self.delete(&self.maps.members, &place.to_ne_bytes())
     }
@@ -220,7 +223,7 @@ impl Programs {
     fn delete(&self, map: &libbpf_rs::MapHandle, key: &[u8]) -> Result<(), PortError> {
         match map.delete(key) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(
-                PortError::from_libbpf("forget what was coupled at a port", &error),
+                PortError::from_libbpf("delete a port's coupling from the maps", &error),
             ),
             _ => Ok(()),
         }
@@ -239,7 +242,7 @@ impl Programs {
         Ok(views)
     }
 
-    /// A flow in its group; none for one that has no group.
+    /// Returns a flow's membership in its group; `None` if the flow is in no group.
     pub fn member(&self, flow: &FlowView) -> Result<Option<MemberView>, PortError> {
         let Some(member) = self.value::<uc_member>(&self.maps.members, flow.place)? else {
             return Ok(None);

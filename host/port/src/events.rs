@@ -12,27 +12,27 @@ use crate::flows::{FlowView, ends};
 use crate::layout;
 use crate::programs::Programs;
 
-/// An event of a flow.
+/// An event in the history of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Number of the event in the flow's life, from 1.
     pub number: u16,
-    /// When it occurred, by `CLOCK_MONOTONIC`.
+    /// Time of the event in nanoseconds, by `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// How often it occurred in a row; 255 means 255 or more.
+    /// Number of times that the event occurred in a row; 255 means 255 or more.
     pub times: u8,
-    /// The law's window before the event.
+    /// Window that the law had before the event, in bytes.
     pub before_bytes: u32,
     /// The law's window after the event; for a window reduction, the window that it leads to.
     pub after_bytes: u32,
-    /// The event itself, with its own data.
+    /// Kind of the event, with the kind's own data.
     pub kind: EventKind,
 }
 
 /// The parameters that both ends agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Payload of a full segment.
+    /// Payload of a full segment of the guest, in bytes.
     pub mss_bytes: u16,
     /// Shift of the peer's windows (window scale).
     pub wscale: u8,
@@ -44,7 +44,7 @@ pub struct Agreed {
     pub timestamps: bool,
 }
 
-/// The ends that closed the connection.
+/// The FINs and resets of the connection that were seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing {
     /// Whether the guest's FIN was seen.
@@ -58,45 +58,46 @@ pub struct Closing {
 /// The kinds of events, each with its own data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The flow's first SYN.
+    /// The flow's first SYN was seen.
     Opened {
-        /// Whether the guest sent it; otherwise the peer.
+        /// Whether the guest sent the SYN; otherwise the peer did.
         by_guest: bool,
     },
-    /// A retransmitted SYN of the flow.
+    /// A retransmitted SYN of the flow was seen.
     SynAgain {
-        /// Number of SYNs so far.
+        /// Number of the flow's SYNs so far.
         syns: u8,
     },
-    /// Both ends agreed, and the law begins.
+    /// The handshake is complete, with these parameters, and the law begins.
     Agreed(Agreed),
     /// The law reduced its window on ECE or delay.
     Cut {
-        /// For law `dctcp` α in 1/2³⁰, for others the smoothed round-trip time in microseconds.
+        /// Signal of the law: for law `dctcp` α in 1/2³⁰, for other laws the smoothed round-trip time in
+        /// microseconds.
         signal: u32,
     },
-    /// The guest's fast retransmit.
+    /// The guest retransmitted a segment by fast retransmit.
     FastRetransmit {
-        /// Bytes in flight.
+        /// Number of bytes in flight at the event.
         flight_bytes: u32,
     },
     /// The guest's retransmission timer expired.
     Timeout {
-        /// Bytes in flight.
+        /// Number of bytes in flight at the event.
         flight_bytes: u32,
     },
     /// Loss recovery is complete.
     Recovered,
     /// The advertised window is less than the receiver's from now on.
     Below {
-        /// The receiver's window.
+        /// Window that the receiver advertised, in bytes.
         receiver_bytes: u32,
-        /// The advertised window.
+        /// Window that the port advertised to the guest instead, in bytes.
         given_bytes: u32,
     },
     /// The advertised window is the receiver's again.
     Returned {
-        /// The receiver's window.
+        /// Window that the receiver advertised, in bytes.
         receiver_bytes: u32,
     },
     /// Law `coupled`: the group gave the flow its first share.
@@ -104,16 +105,16 @@ pub enum EventKind {
         /// The flow's share of the group's window.
         share_bytes: u32,
     },
-    /// The guard dropped a segment.
+    /// The guard dropped a segment that exceeded the guest's window.
     Guarded {
         /// How far the segment ended beyond the furthest advertised edge.
         beyond_bytes: u32,
     },
-    /// The connection ended.
+    /// The connection ended by FINs or a reset.
     Closed(Closing),
-    /// The flow, or those after it to the same remote address, go on without ECN.
+    /// The flow goes on without ECN, or later flows to the same remote address do.
     WithoutEcn {
-        /// What the flow has shown of the address; `None` if it began so.
+        /// What the flow showed of how the remote address handles ECN; `None` if the flow began without ECN.
         shown: Option<News>,
     },
 }
@@ -142,7 +143,7 @@ impl EventKind {
 /// A flow that passes unmodified from its handshake on.
 #[derive(Clone, Debug)]
 pub struct Passed {
-    /// Index of the port's interface.
+    /// Interface index of the port.
     pub ifindex: u32,
     /// Address and port of the guest's end.
     pub guest: SocketAddr,
@@ -150,9 +151,9 @@ pub struct Passed {
     pub remote: SocketAddr,
     /// ID of the VLAN in which the port has seen it; 0: in none.
     pub vlan: u16,
-    /// Reason why the flow passes unmodified.
+    /// Why the flow passes unmodified.
     pub reason: Reason,
-    /// When its handshake was seen, by `CLOCK_MONOTONIC`.
+    /// Time at which the flow's handshake was seen, in ns of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
 }
 
@@ -220,8 +221,7 @@ fn event(raw: &layout::uc_event) -> Option<Event> {
 }
 
 impl Programs {
-    /// Returns a flow's last events, the oldest first: at most 16. `None` if events are not
-    /// recorded for this flow or for any.
+    /// Returns a flow's last events, at most 16, the oldest first; empty if no events are recorded for this flow.
     pub fn events(&self, flow: &FlowView) -> Result<Vec<Event>, PortError> {
         let ring = self
             .maps
@@ -231,7 +231,12 @@ impl Programs {
             Ok(ring) => ring.and_then(|bytes| read::<layout::uc_ring>(&bytes)),
             // a place beyond the rings
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => None,
-            Err(error) => return Err(PortError::from_libbpf("read a flow's events", &error)),
+            Err(error) => {
+                return Err(PortError::from_libbpf(
+                    "read the event ring of a flow",
+                    &error,
+                ));
+            }
         };
         let Some(ring) = ring else {
             return Ok(Vec::new());
@@ -242,8 +247,8 @@ impl Programs {
         Ok(slots.filter_map(|raw| event(&raw)).collect())
     }
 
-    /// Returns the last flows that passed, the latest first: at most 32 of each port, and 32 of all
-    /// ports without a plan.
+    /// Returns the latest flows that passed unmodified, the newest first: at most 32 of each port with a plan, and 32
+    /// of all ports without a plan.
     pub fn passed(&self) -> Result<Vec<Passed>, PortError> {
         let failed = |error| PortError::from_libbpf("read which flows passed", &error);
         let states = self.port_states()?;

@@ -12,10 +12,10 @@ use crate::error::PortError;
 use crate::layout::{UC_SLOT_ANNEXED, uc_cursor, uc_key, uc_slot};
 use crate::programs::Programs;
 
-/// One flow of the table.
+/// One flow of the flow table, as `uc flows` shows it.
 #[derive(Clone, Debug)]
 pub struct FlowView {
-    /// Index of the port's interface.
+    /// Interface index of the flow's port.
     pub ifindex: u32,
     /// Address and port of the guest's end.
     pub guest: SocketAddr,
@@ -25,9 +25,9 @@ pub struct FlowView {
     pub vlan: u16,
     /// A copy of the core's state of the flow.
     pub state: Flow,
-    /// Index, from 0, of the rule that opened it, among the rules of its port's plan.
+    /// Index, from 0, of the rule by which the flow was opened, among the rules of its port's plan.
     pub rule: u16,
-    /// Number of that rule in the operator's file.
+    /// Number of the flow's rule in the operator's file.
     pub rule_number: u16,
     /// Generation of the host's plan that had the rule ([`Programs::plan_generation`]).
     pub generation: u32,
@@ -59,7 +59,7 @@ pub(crate) const READ: &str = "read the flow table";
 /// Maximum number of searches for the flows of a port that is gone.
 const SEARCHES: u32 = 3;
 
-/// Offset of an annex in a place.
+/// Offset of an annex in an entry of the flow table, in bytes.
 pub(crate) const ANNEX_AT: usize = std::mem::offset_of!(uc_slot, flow);
 
 const KEY_BYTES: usize = size_of::<uc_key>();
@@ -119,8 +119,9 @@ pub(crate) fn ends(key: &uc_key) -> (SocketAddr, SocketAddr) {
     )
 }
 
-/// Decodes the flow of a place, and returns it with the place of its annex. `None` if the place has no flow.
-/// `in_force`: the plan's generation.
+/// Decodes the flow in the value of a table entry, whose index is `place`. Returns it with the index of its annex;
+/// `None` in its place if it has no annex. Returns `None` if the entry has no flow. `in_force`: generation of the plan
+/// in force.
 fn view(place: u32, value: &[u8], in_force: u32) -> Option<(FlowView, Option<u32>)> {
     let slot: uc_slot = read(value)?;
     if slot.key.ifindex == 0 {
@@ -153,7 +154,7 @@ fn whole_generation(low: u16, in_force: u32) -> u32 {
     in_force.wrapping_add_signed(ahead.into())
 }
 
-/// Decodes an annex from the value of its place; `None` if a flow has the place by now.
+/// Decodes an annex from the value of its table entry; `None` if a flow has taken the entry meanwhile.
 fn annex_in(value: &[u8]) -> Option<Annex> {
     if read::<uc_slot>(value)?.key.ifindex != 0 {
         return None;
@@ -192,7 +193,7 @@ impl Programs {
         result
     }
 
-    /// Returns how many places of the table are taken; a flow takes one, or two if it has an annex.
+    /// Returns the number of entries of the flow table that are taken: a flow takes one, or two if it has an annex.
     pub fn places_taken(&self) -> Result<u32, PortError> {
         Ok(self.cursor()?.used)
     }
@@ -203,20 +204,22 @@ impl Programs {
         Ok(cursor.unwrap_or_default())
     }
 
-    /// Reads a place, under its lock.
+    /// Reads the entry at this table index under its lock; `None` if the table has no such index. A free entry is
+    /// read, too.
     pub(crate) fn read_place(&self, place: u32) -> Result<Option<Vec<u8>>, PortError> {
         let value = self.maps.flows.lookup(&place.to_ne_bytes(), MapFlags::LOCK);
         value.map_err(|error| PortError::from_libbpf(READ, &error))
     }
 
-    /// Writes a place, under its lock. A flow's key must be the one that it had.
+    /// Writes the entry at this table index under its lock. If the entry has a flow, `value` must have that flow's
+    /// key.
     pub(crate) fn write_place(&self, place: u32, value: &[u8]) -> Result<(), PortError> {
         let flows = &self.maps.flows;
         let written = flows.update(&place.to_ne_bytes(), value, MapFlags::LOCK);
         written.map_err(|error| PortError::from_libbpf("write a flow", &error))
     }
 
-    /// Reads the annex of a flow, if it has one.
+    /// Returns the flow with its annex, if it has one.
     fn with_annex(&self, found: (FlowView, Option<u32>)) -> Result<FlowView, PortError> {
         let (mut flow, annex_at) = found;
         if let Some(place) = annex_at {
@@ -241,7 +244,7 @@ impl Programs {
         self.flow_of(&key_of(flow))
     }
 
-    /// Returns the flow with this key (`struct uc_key` of `bpf/key.h`), as [`Programs::flow`].
+    /// Returns the flow with this key (`struct uc_key` of `bpf/key.h`); `None` if the table has none.
     pub fn flow_of(&self, key: &[u8]) -> Result<Option<FlowView>, PortError> {
         let in_force = self.plan_generation()?;
         for place in self.places_of(key)? {
@@ -260,8 +263,8 @@ impl Programs {
         self.forget_flows_of(&BTreeSet::from([ifindex]))
     }
 
-    /// Deletes the flows of many ports. The programs' own search does so, since only they can tell
-    /// whether a place still has the flow; searches of others at the same time may make it miss some.
+    /// Deletes the flows of many ports by the programs' own search for stale flows: only the programs can tell whether
+    /// a table entry still has the flow. Other searches at the same time may make this one miss some flows.
     pub(crate) fn forget_flows_of(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
         let is_theirs = |key: &Vec<u8>| port_of(key).is_some_and(|port| ports.contains(&port));
         ports
@@ -280,8 +283,12 @@ impl Programs {
                 .try_for_each(|place| self.forget_member(place))?;
             self.collect_idle()?;
         }
-        self.forget_keys_of(&self.maps.asked, "forget the SYNs of peers", &is_theirs)?;
-        self.forget_keys_of(&self.maps.marked, "forget marked flows", &is_theirs)
+        self.forget_keys_of(&self.maps.asked, "delete the SYNs of peers", &is_theirs)?;
+        self.forget_keys_of(
+            &self.maps.marked,
+            "delete the entries of marked flows",
+            &is_theirs,
+        )
     }
 
     /// Deletes entries of a hash map whose keys are flows' keys.
@@ -303,7 +310,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Returns the ports that have flows.
+    /// Returns the interface indices of the ports that have flows in the table.
     pub(crate) fn ports_of_flows(&self) -> Result<BTreeSet<u32>, PortError> {
         let mut ports = BTreeSet::new();
         self.each_flow(|flow| {

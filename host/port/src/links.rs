@@ -12,23 +12,23 @@ use crate::error::PortError;
 /// Maximum number of programs at one hook of an interface (BPF_MPROG_MAX).
 const PROGRAMS_MAX: usize = 64;
 
-/// A link reopened from its pin.
+/// A BPF link that was opened from its pin.
 pub(crate) struct PinnedLink {
     fd: OwnedFd,
     id: u32,
     program: u32,
-    /// Index of its interface; 0 if the interface is gone.
+    /// Index of the link's interface; 0 if the interface is gone.
     ifindex: u32,
 }
 
-/// Location of a link's interface.
+/// The place where the interface of a BPF link is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whereabouts {
     /// In this network namespace, under the index in the pin's name.
     Here,
     /// In another network namespace, under the index in the pin's name.
     Elsewhere,
-    /// Gone, or under another index.
+    /// The interface is gone, or has another index.
     Gone,
 }
 
@@ -103,7 +103,7 @@ impl PinnedLink {
         let _gone_already = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
     }
 
-    /// Replaces the link's program: every packet passes one or the other. Does nothing if the
+    /// Replaces the link's program without a gap: each packet passes the old or the new program. Does nothing if the
     /// interface is gone, and the program with it.
     pub(crate) fn swap(&self, program: BorrowedFd<'_>) -> Result<(), PortError> {
         if program_id(program)? == self.program {
@@ -116,7 +116,10 @@ impl PinnedLink {
         match -code {
             0 | libc::ENOLINK => Ok(()),
             errno => Err(PortError::from_kernel(
-                format!("swap the program of port {}", self.ifindex),
+                format!(
+                    "replace the program that is attached to port {}",
+                    self.ifindex
+                ),
                 io::Error::from_raw_os_error(errno),
             )),
         }
@@ -133,7 +136,7 @@ pub(crate) fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
     match code {
         0 => Ok(info.id),
         _ => Err(PortError::from_kernel(
-            "look at a port program",
+            "read the description of a port's program",
             io::Error::from_raw_os_error(-code),
         )),
     }
@@ -142,14 +145,14 @@ pub(crate) fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
 /// A program at one hook of an interface, attached through TCX.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
-    /// Number of the program.
+    /// Kernel's id of the program that is attached.
     pub(crate) program: u32,
-    /// Number of its link; 0 if it was attached without one.
+    /// Number of the program's link in the kernel; 0 if it was attached without a link.
     pub(crate) link: u32,
 }
 
-/// Returns the programs on an interface of the calling thread's network namespace, in the order in
-/// which they run; none where the kernel has no TCX.
+/// Returns the programs on an interface of the calling thread's network namespace, in the order in which they run;
+/// empty where the kernel has no TCX.
 pub(crate) fn programs_on(ifindex: u32, direction: Direction) -> io::Result<Vec<Placed>> {
     let mut links = vec![0u32; PROGRAMS_MAX];
     let mut programs = vec![0u32; PROGRAMS_MAX];

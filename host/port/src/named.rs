@@ -23,11 +23,11 @@ pub fn law_named(name: &str) -> Result<Law, PortError> {
     }
     let names: Vec<_> = Law::all().map(Law::name).collect();
     let outside = match pinned {
-        Ok(_) => "a law from outside is known while ports run it, or with --laws".to_owned(),
+        Ok(_) => "a law of your own is known while ports run it, or with --laws DIR".to_owned(),
         Err(error) => format!("whether ports run a law of that name is unknown: {error}"),
     };
     Err(PortError::Other(format!(
-        "no law '{name}'; {known}; {outside}",
+        "there is no law '{name}'; {known}; {outside}",
         known = suggest(name, &names)
     )))
 }

@@ -11,9 +11,9 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 
-/// Maximum number of answers. More are an error.
+/// Maximum number of messages that answer one request. More are an error.
 const ANSWERS_MAX: usize = 4096;
-/// Timeout in seconds. The kernel answers within the system call, so it is never reached.
+/// Timeout for an answer, in seconds. The kernel answers within the system call, so the time is never reached.
 const PATIENCE_S: i64 = 5;
 /// Maximum length of what the kernel sends at once (linux/netlink.h).
 const ANSWER_BYTES: usize = 32 << 10;
@@ -62,7 +62,9 @@ impl Netlink {
                 return Ok(answers);
             }
         }
-        Err(io::Error::other("the kernel sent too many answers"))
+        Err(io::Error::other(format!(
+            "the kernel sent more than {ANSWERS_MAX} netlink answers to one request"
+        )))
     }
 }
 

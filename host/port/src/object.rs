@@ -25,7 +25,7 @@ use crate::structs::shape::Shape;
 /// The object that clang compiled from `bpf/port/port.bpf.c` when this crate was built.
 static OWN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
-/// Returns the shapes of this build's `uc_flow` and `uc_annex`.
+/// Returns the shapes (size and fields) of this build's structs `uc_flow` and `uc_annex`.
 pub(crate) fn own_shapes() -> &'static [Shape; 2] {
     static SHAPES: LazyLock<[Shape; 2]> = LazyLock::new(|| {
         silence_libbpf();
@@ -41,7 +41,7 @@ pub(crate) fn own_shapes() -> &'static [Shape; 2] {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProgramObject {
     bytes: Cow<'static, [u8]>,
-    /// Hash of the file.
+    /// FNV-1a hash of the object file's bytes.
     pub(crate) build: u64,
     about: Box<[u8]>,
     laws: Vec<LawRow>,
@@ -82,10 +82,10 @@ impl ProgramObject {
         Self::parse(path, bytes)
     }
 
-    /// Takes the bytes of an object file that `uc law build` made. `path` names it in errors.
+    /// Parses the bytes of an object file that `uc law build` made. `path` names the file in errors.
     ///
     /// # Errors
-    /// The reason why the file is of no use.
+    /// The reason why the file can't be used.
     pub fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, PortError> {
         Self::from_bytes(bytes).map_err(|why| refused(path, why))
     }
@@ -100,22 +100,28 @@ impl ProgramObject {
         }
     }
 
-    /// Checks an object file that was read already.
+    /// Checks the bytes of an object file.
     ///
     /// # Errors
-    /// Why its programs cannot be used.
+    /// The reason why its programs can't be used.
     fn from_bytes(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let mark = &UC_ABOUT_MARK[..16];
         let at = bytes.windows(mark.len()).position(|text| text == mark);
         let about = at.and_then(|at| bytes.get(at..at + size_of::<uc_about>()));
-        let about: Box<[u8]> = about.ok_or("it has no port programs")?.into();
+        let about: Box<[u8]> = about
+            .ok_or("it does not contain Undercurrent's port programs")?
+            .into();
         let laws = laws_of(&about);
         match uc_about::read_from_prefix(&about) {
             Ok((about, _)) if about.layout == LAYOUT => {}
-            _ => return Err("its programs are for the maps of another version of uc"),
+            _ => {
+                return Err(
+                    "its port programs were built by another version of uc, whose maps differ",
+                );
+            }
         }
         if laws.is_empty() {
-            return Err("its programs have no law from outside the tree");
+            return Err("its port programs contain no law of your own");
         }
         Ok(Self {
             build: fnv1a(&bytes),
@@ -130,13 +136,13 @@ impl ProgramObject {
         &self.laws
     }
 
-    /// Returns the file's contents.
+    /// Returns the bytes of the object file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns what the object says of its laws from outside, to be kept beside the programs; nothing
-    /// if it has none.
+    /// Returns the description of the object's laws from outside the tree, to be pinned beside the programs; empty if
+    /// the object has none.
     pub(crate) fn about(&self) -> &[u8] {
         if self.laws.is_empty() {
             &[]
@@ -153,7 +159,8 @@ fn refused(path: &Path, why: &str) -> PortError {
     ))
 }
 
-/// Reads a regular file; a pipe without a writer would block.
+/// Reads a regular file of at most [`ProgramObject::BYTES_MAX`] bytes. Refuses any other file; opening a pipe does not
+/// block.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::options()
         .read(true)
@@ -166,12 +173,15 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     file.take(ProgramObject::BYTES_MAX + 1)
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > ProgramObject::BYTES_MAX {
-        return Err(io::Error::other("it is too large"));
+        return Err(io::Error::other(format!(
+            "it is larger than {} bytes",
+            ProgramObject::BYTES_MAX
+        )));
     }
     Ok(bytes)
 }
 
-/// Returns the laws of which [`ProgramObject::about`] speaks.
+/// Returns the laws that the bytes of [`ProgramObject::about`] list.
 pub(crate) fn laws_of(about: &[u8]) -> Vec<LawRow> {
     let about = uc_about::read_from_prefix(about);
     let rows = about.map_or_else(|_| Default::default(), |(about, _)| about.laws);
@@ -200,8 +210,8 @@ fn text(field: &[u8]) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 
-/// Checks that an object may replace programs: it has their laws from outside first, in the same
-/// order, each with the same machine, cut and traits, which flows under way rely on.
+/// Checks that an object may replace programs with the laws `old` from outside the tree: the object has these laws
+/// first, in the same order, each with the same machine, cut and traits, which flows under way rely on.
 pub(crate) fn check_laws(old: &[LawRow], new: &ProgramObject) -> Result<(), PortError> {
     let names = |laws: &[LawRow]| laws.iter().map(|law| law.name.clone()).collect::<Vec<_>>();
     let (in_force, offered) = (names(old), names(&new.laws));

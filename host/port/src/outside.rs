@@ -18,14 +18,14 @@ use crate::{LAYOUT, ProgramObject};
 pub use error::LawError;
 pub use uc_core::LIBRARY;
 
-/// Files that a build made.
+/// The files that a build of laws made.
 #[derive(Debug)]
 pub struct Built {
     /// The object with the port programs and the laws' rows.
     pub object: ProgramObject,
-    /// Path of the object.
+    /// Path of the object file with the port programs.
     pub object_path: PathBuf,
-    /// Path of the native library.
+    /// Path of the native library with the core.
     pub library_path: PathBuf,
     /// Size of the native library, in bytes.
     pub library_bytes: u64,
@@ -50,7 +50,8 @@ pub fn compile(folder: &Path, out: &Path) -> Result<Compiled, LawError> {
     let table = folder.join("more/table.h");
     if !table.is_file() {
         return Err(LawError::Other(format!(
-            "no file {}; it has the rows of the folder's laws (docs/write-a-law.md)",
+            "there is no file {}; create it with a row for each law of the folder \
+             (docs/write-a-law.md)",
             table.display()
         )));
     }
@@ -87,7 +88,7 @@ fn move_to(from: &Path, to: &Path) -> Result<(), LawError> {
     fs::rename(from, to).map_err(|error| LawError::write(to, error))
 }
 
-/// Name of the link to the laws in [`Work`].
+/// Name of the symbolic link to the laws' folder in the folder of [`Work`].
 const LAWS: &str = "laws";
 
 /// A folder of its own beside the results, with the sources and a link to the laws; dropping it removes
@@ -100,8 +101,8 @@ impl Work {
         let path = absolute(out).map_err(|error| LawError::write(out, error))?;
         if path.to_str().is_none() {
             return Err(LawError::Other(format!(
-                "the name of the folder {} is no UTF-8, which libbpf needs where it writes; --out \
-                 names another folder",
+                "the name of the output folder {} is not UTF-8, which libbpf needs; name another \
+                 folder by --out",
                 path.display()
             )));
         }
@@ -157,8 +158,8 @@ impl Work {
 /// How clang begins a line that names the file that includes another.
 const INCLUDED: &str = "In file included from ";
 
-/// Names the files in the compiler's messages: the laws' as the caller named their folder, the core's as
-/// the repository does.
+/// Converts the compiler's error: its messages name the laws' files as the caller named their folder, and the core's
+/// files as the repository does.
 fn told(error: ClangError, folder: &Path) -> LawError {
     let ClangError::Refused { messages, .. } = error else {
         return LawError::Clang(error);
@@ -183,7 +184,7 @@ fn told(error: ClangError, folder: &Path) -> LawError {
     }
 }
 
-/// Returns what to do where a row names a part that nothing defines.
+/// Returns the remedies if a row of the laws' table names a function, machine or cut that nothing defines.
 fn remedies(messages: &str) -> impl Iterator<Item = String> {
     const REMEDIES: [(&str, &str); 4] = [
         ("declaration of function 'uc_", FUNCTIONS),

@@ -21,10 +21,10 @@ use crate::programs::Programs;
 
 const PAGE_RULES: usize = UC_PAGE_RULES as usize;
 
-/// Where the plan as a whole has its page.
+/// Interface index that stands for the plan as a whole in the keys of pages.
 const WHOLE: u32 = 0;
 
-/// The pages of the whole host.
+/// The pages of all ports' plans, keyed by interface index.
 type Pages = BTreeMap<u32, Vec<uc_page>>;
 
 impl Programs {
@@ -106,7 +106,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Returns the ports that drain.
+    /// Returns the interface indices of the ports that drain.
     pub fn leaving(&self) -> Result<BTreeSet<u32>, PortError> {
         let in_force = self.plan_in_force()?;
         let mut leaving = BTreeSet::new();
@@ -117,8 +117,8 @@ impl Programs {
         Ok(leaving)
     }
 
-    /// Takes a port's plan away, whose programs are off it: flows under way would go on, new ones
-    /// pass. Its place among the ports is another's then.
+    /// Removes a port's plan and its counter index, which another port may get then. The port's programs must be
+    /// detached: otherwise flows under way would go on, and new ones pass.
     pub fn clear_plan(&self, ifindex: u32) -> Result<(), PortError> {
         let in_force = self.plan_in_force()?;
         if let Some(first) = page(in_force, ifindex, 0)? {
@@ -131,14 +131,14 @@ impl Programs {
         self.leave_port(ifindex)
     }
 
-    /// Returns the generation of the host's plan in force: a counter of plans, without those of
-    /// single ports that were added.
+    /// Returns the generation of the host's plan in force: a counter of the host's plans. Adding plans of further
+    /// ports does not count.
     pub fn plan_generation(&self) -> Result<u32, PortError> {
         let whole = page(self.plan_in_force()?, WHOLE, 0)?;
         Ok(whole.map_or(0, |whole| whole.generation))
     }
 
-    /// Returns a port's plan in force; `None` if it has none, or drains.
+    /// Returns the plan (rules and settings) in force at a port; `None` if it has none, or drains.
     pub fn plan(&self, ifindex: u32) -> Result<Option<PortPlan>, PortError> {
         let in_force = self.plan_in_force()?;
         let first = page(in_force, ifindex, 0)?.filter(|page| page.leaves == 0);
@@ -162,19 +162,20 @@ impl Programs {
         }))
     }
 
-    /// The first page of a port's plan: what it says beside rules.
+    /// Returns the first page of a port's plan, which has the settings of the port besides rules; `None` if the port
+    /// has no plan.
     pub(crate) fn first_page(&self, ifindex: u32) -> Result<Option<uc_page>, PortError> {
         page(self.plan_in_force()?, ifindex, 0)
     }
 
-    /// Puts a plan that says nothing in force, in fresh maps.
+    /// Puts an empty plan in force, in maps that were just created.
     pub(crate) fn begin_plans(&self) -> Result<(), PortError> {
         write_pages(&self.maps.plan_a, 1, WHOLE, &[uc_page::default()])?;
         self.turn_to(&self.maps.plan_a)
     }
 
-    /// Puts plans in force, and returns the flows of those ports that drain no more to translation.
-    /// `left`: the ports that have drained so far.
+    /// Puts plans in force. If a port that drained before (`left`) drains no more, also returns its flows to
+    /// translation.
     fn put_in_force_and_return(
         &self,
         pages: &Pages,
@@ -191,7 +192,7 @@ impl Programs {
     fn put_in_force(&self, pages: &Pages) -> Result<(), PortError> {
         let generation = self.plan_generation()?.wrapping_add(1);
         let next = self.plan_not_in_force()?;
-        for key in keys(next, "clear a plan")? {
+        for key in keys(next, "delete an entry of a port's plan")? {
             remove(next, &key)?;
         }
         for (&ifindex, pages) in pages {
@@ -201,7 +202,7 @@ impl Programs {
         self.turn_to(next)
     }
 
-    /// Returns when no program uses the other any more.
+    /// Selects the map of plans that is in force. When this returns, no program uses the other map any more.
     fn turn_to(&self, map: &MapHandle) -> Result<(), PortError> {
         let fd = map.as_fd().as_raw_fd().to_ne_bytes();
         self.maps
@@ -220,7 +221,7 @@ impl Programs {
         Ok(other)
     }
 
-    /// The one in force, and the other.
+    /// Returns the map of plans that is in force, then the other one.
     fn plan_maps(&self) -> Result<[&MapHandle; 2], PortError> {
         let (a, b) = (&self.maps.plan_a, &self.maps.plan_b);
         let is_a = is_in_force(&self.maps.plan, a)?;
@@ -240,7 +241,7 @@ impl Programs {
         Ok(pages)
     }
 
-    /// Indices of the ports that have a plan in force.
+    /// Returns the interface indices of the ports that have a plan in force.
     pub(crate) fn planned(&self) -> Result<Vec<u32>, PortError> {
         let keys = keys(self.plan_in_force()?, "read the plans")?;
         let keys = keys.iter().filter_map(|key| read::<uc_page_key>(key));
@@ -251,7 +252,7 @@ impl Programs {
 
 /// Returns whether `plan` selects a map of plans.
 pub(crate) fn is_in_force(plan: &MapHandle, map: &MapHandle) -> Result<bool, PortError> {
-    let failed = |error| PortError::from_libbpf("look which plan is in force", &error);
+    let failed = |error| PortError::from_libbpf("read which plan is in force", &error);
     let selected = value_at::<u32>(plan, 0).map_err(failed)?;
     let own = MapInfo::new(map.as_fd()).map_err(failed)?.info.id;
     Ok(selected == Some(own))
@@ -274,7 +275,8 @@ fn page(map: &MapHandle, ifindex: u32, page: u32) -> Result<Option<uc_page>, Por
     Ok(value.and_then(|value| read(&value)))
 }
 
-/// The first page, without which the others are not looked at, comes last.
+/// Writes the pages of a port's plan. The first page is written last: programs read the other pages only
+/// if there is a first one.
 fn write_pages(
     map: &MapHandle,
     generation: u32,
@@ -296,9 +298,9 @@ fn write_pages(
 
 fn remove(map: &MapHandle, key: &[u8]) -> Result<(), PortError> {
     match map.delete(key) {
-        Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-            Err(PortError::from_libbpf("clear a plan", &error))
-        }
+        Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(
+            PortError::from_libbpf("delete an entry of a port's plan", &error),
+        ),
         _ => Ok(()),
     }
 }
@@ -319,7 +321,7 @@ fn compile(plans: &BTreeMap<u32, PortPlan>) -> Result<Pages, PortError> {
     plans.iter().map(pages).collect()
 }
 
-/// A plan's pages: one at least.
+/// Returns the pages of a port's plan; at least one.
 fn pages_of(ifindex: u32, plan: &PortPlan) -> Result<Vec<uc_page>, PortError> {
     check_plan(ifindex, plan)?;
     let blank = uc_page {

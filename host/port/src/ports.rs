@@ -20,28 +20,28 @@ pub const PORTS_MAX: usize = UC_PORTS_MAX as usize;
 /// A port that has a plan, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortView {
-    /// Index of the port's interface.
+    /// Interface index of the port.
     pub ifindex: u32,
     /// The tenant's number in the plan; 0: none.
     pub tenant: u32,
     /// Number of rules in the plan; 0: nothing of the port is translated.
     pub rules: u32,
-    /// Generation of the host's plan that set it.
+    /// Generation of the host's plan that set the port's plan.
     pub generation: u32,
     /// Number of the port's flows in the flow table.
     pub flows: u32,
-    /// Number of its flows whose peer has not acknowledged the guest's SYN or SYN-ACK yet; `flows`
-    /// counts them, too.
+    /// Number of the port's flows whose peer has not acknowledged the guest's SYN or SYN-ACK yet; `flows` counts them,
+    /// too.
     pub half_open: u32,
-    /// Half-open flows so far that lost their places to newer ones.
+    /// Number of the port's half-open flows so far whose table entries were taken by newer flows.
     pub displaced: u64,
-    /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
+    /// Maximum number of the port's flows that are not half-open; 0: as many as the table has free entries.
     pub flows_max: u32,
     /// Packets of the port by direction and reason.
     pub counters: Counters,
     /// Record of which of the port's two hooks have seen segments.
     pub hooks: Hooks,
-    /// If the port drains, the number of its flows whose peers may send ECT.
+    /// If the port drains, the number of its flows whose peers may send ECT; `None`: it does not drain.
     pub draining: Option<usize>,
 }
 
@@ -105,6 +105,9 @@ impl Programs {
     }
 
     /// Gives each of these ports a counter index, unless it has one.
+    ///
+    /// # Errors
+    /// [`PortError::TooManyPorts`] if no index is free; the kernel's refusal.
     pub(crate) fn enter_ports(
         &self,
         ports: impl IntoIterator<Item = u32>,
@@ -124,7 +127,9 @@ impl Programs {
             self.maps
                 .ports
                 .update(&ifindex.to_ne_bytes(), state.as_bytes(), MapFlags::NO_EXIST)
-                .map_err(|error| PortError::from_libbpf("enter a port", &error))?;
+                .map_err(|error| {
+                    PortError::from_libbpf("add a port to the map of ports", &error)
+                })?;
         }
         Ok(())
     }
@@ -136,7 +141,12 @@ impl Programs {
             self.maps
                 .remotes
                 .update(&index.to_ne_bytes(), &empty, MapFlags::ANY)
-                .map_err(|error| PortError::from_libbpf("forget remote addresses", &error))?;
+                .map_err(|error| {
+                    PortError::from_libbpf(
+                        "delete what is known of a port's remote addresses",
+                        &error,
+                    )
+                })?;
         }
         Ok(())
     }
@@ -149,7 +159,8 @@ impl Programs {
     /// Removes a port; its packets stay in the sum of former ports.
     pub(crate) fn leave_port(&self, ifindex: u32) -> Result<(), PortError> {
         let key = ifindex.to_ne_bytes();
-        let failed = |error| PortError::from_libbpf(format!("forget port {ifindex}"), &error);
+        let failed =
+            |error| PortError::from_libbpf(format!("delete port {ifindex} from the maps"), &error);
         let Some(state) = self.port_state(&key).map_err(failed)? else {
             return Ok(());
         };
@@ -161,8 +172,9 @@ impl Programs {
     /// Makes the flows that a port has now stale.
     pub(crate) fn forget_until_now(&self, ifindex: u32) -> Result<(), PortError> {
         let key = ifindex.to_ne_bytes();
-        let failed =
-            |error| PortError::from_libbpf(format!("forget port {ifindex}'s flows"), &error);
+        let failed = |error| {
+            PortError::from_libbpf(format!("mark the flows of port {ifindex} as stale"), &error)
+        };
         let Some(state) = self.port_state(&key).map_err(failed)? else {
             return Ok(());
         };

@@ -23,26 +23,26 @@ use crate::memory::MemoryLimit;
 use crate::numbers::LAYOUT;
 use crate::object::{ProgramObject, laws_of};
 
-/// Maps with an entry for each flow.
+/// Maps with as many entries as the flow table has.
 const PER_FLOW: [&str; 2] = ["flows", "vacant"];
 
-/// The peers' SYNs that wait for the guests' answers have room for the flow table's capacity divided
-/// by this.
+/// Divisor of the flow table's capacity that gives the room for peers' SYNs that wait for the guests' answers.
 const ASKED_PART: u32 = 10;
 
-/// Members have room for the table's capacity divided by this: flows that share windows take two places.
+/// Divisor of the flow table's capacity that gives the room for members of groups: flows that share windows take two
+/// entries of the table.
 const MEMBERS_PART: u32 = 2;
 
-/// Minimum room for the peers' SYNs, which is the host's: it lasts about 1 s of a flood of 16,700 SYNs a second.
+/// Minimum number of peers' SYNs for which a host has room: about 1 s of a flood of 16,700 SYNs a second.
 const ASKED_LEAST: u32 = 16_384;
 
-/// Bytes of a hash map's bucket, and of an element besides its key and value, in the kernel.
+/// Kernel memory of a hash map's bucket, in bytes; next line: of an element, besides its key and value.
 const HASH_BUCKET: usize = 16;
 const HASH_ELEMENT: usize = 48;
 
-/// Kernel memory of a place in bytes, without its events and groups, of a table of 2^n places: the kernel
-/// rounds hash maps' buckets up to a power of two. A flow takes one place; under a law with a room of
-/// its own (trait `UC_FAR`), or with a share of a window, two.
+/// Kernel memory of an entry of the flow table in bytes, without its events and groups, if the table has 2^n entries:
+/// the kernel rounds hash maps' buckets up to a power of two. A flow takes one entry; under a law whose state needs an
+/// annex (trait `UC_FAR`), or with a share of a window, two.
 pub const FLOW_BYTES: usize = size_of::<uc_slot>()
     + 2 * size_of::<uc_bucket>() / UC_BUCKETS_PART as usize
     + size_of::<u32>() // in `vacant`
@@ -54,12 +54,13 @@ pub const FLOW_BYTES: usize = size_of::<uc_slot>()
 /// Kernel memory of a flow's recorded events, in bytes.
 pub const EVENTS_BYTES: u64 = 400;
 
-/// Returns the kernel memory, in bytes, of the tables for so many flows and for so many flows' events.
+/// Returns the kernel memory, in bytes, of a flow table with `flows` entries and of the recorded events of `events`
+/// flows.
 pub const fn tables_bytes(flows: u32, events: u32) -> u64 {
     flows as u64 * FLOW_BYTES as u64 + events as u64 * EVENTS_BYTES
 }
 
-/// A million flows fit into 320 MB.
+/// A table with 2^20 entries takes at most 315 MB.
 const _: () = assert!(FLOW_BYTES <= 300);
 
 /// Programs that a port's two may tail-call, in the order of `enum uc_callee`.
@@ -82,28 +83,29 @@ pub struct Programs {
     pub(crate) maps: Maps,
 }
 
-/// One version of the programs.
+/// One version of the port programs, as they are loaded.
 #[derive(Debug)]
 pub(crate) struct Code {
     from_guest: OwnedFd,
     to_guest: OwnedFd,
-    /// Removes stale flows when user space runs it; attached to no port.
+    /// Program that removes stale flows when user space runs it; attached to no port.
     collect: OwnedFd,
-    /// Empties itself when nobody holds it, neither a process nor a pin.
+    /// Map of the programs that a port's two may tail-call. The kernel empties it when nobody holds it, neither a
+    /// process nor a pin.
     pub(crate) tail_calls: MapHandle,
-    /// What the object says of its laws from outside the tree; `None` if it has none.
+    /// Map with the description of the object's laws from outside the tree; `None` if it has none.
     laws: Option<MapHandle>,
 }
 
 impl Programs {
-    /// Loads the programs with a flow table of this capacity; events are recorded for the first
-    /// [`RINGS_MAX`] flows. Takes about a second (the verifier).
+    /// Loads the programs with a flow table of this capacity. Events are recorded for flows in the first [`RINGS_MAX`]
+    /// entries. Takes about a second (the verifier).
     pub fn load(flows_max: u32) -> Result<Programs, PortError> {
         Self::load_with(flows_max, RINGS_MAX)
     }
 
-    /// Loads the programs with a flow table of this capacity; events are recorded for the first
-    /// `rings_max` flows, 0: for none.
+    /// Loads the programs with a flow table of this capacity. Events are recorded for flows in the first `rings_max`
+    /// entries; 0: for no flow.
     pub fn load_with(flows_max: u32, rings_max: u32) -> Result<Programs, PortError> {
         Self::load_object(&ProgramObject::default(), flows_max, rings_max)
     }
@@ -184,7 +186,7 @@ impl Programs {
         self.begin_plans()
     }
 
-    /// Returns the program for one direction.
+    /// Returns the program that sees packets of this direction.
     pub fn program(&self, direction: Direction) -> BorrowedFd<'_> {
         self.code.program(direction)
     }
@@ -261,7 +263,7 @@ impl Code {
         }
     }
 
-    /// Returns the program that no port has.
+    /// Returns the program that removes stale flows, which is attached to no port.
     pub(crate) fn collect(&self) -> BorrowedFd<'_> {
         self.collect.as_fd()
     }
@@ -279,8 +281,8 @@ impl Code {
     }
 }
 
-/// Makes a map that keeps what an object says of its laws from outside; `None` if it has none. The
-/// programs do not read it: with them it is pinned, and processes that come later find the laws' names.
+/// Makes a map with the description of an object's laws from outside the tree; `None` if it has none. The programs do
+/// not read the map: it is pinned with them, so that later processes find the laws' names.
 fn keep_laws(about: &[u8]) -> Result<Option<MapHandle>, PortError> {
     if about.is_empty() {
         return Ok(None);
@@ -298,7 +300,7 @@ fn keep_laws(about: &[u8]) -> Result<Option<MapHandle>, PortError> {
     kept.map_err(|error| PortError::from_libbpf(LOAD, &error))
 }
 
-/// Returns the laws that a map of [`keep_laws`] keeps.
+/// Returns the laws that a map made by [`keep_laws`] describes.
 pub(crate) fn laws_in(map: &MapHandle) -> Vec<LawRow> {
     let about = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
     about
@@ -312,7 +314,7 @@ pub(crate) const LAWS: &str = "laws";
 
 const LOAD: &str = "load the port programs";
 
-/// Returns whether these maps have the layout of this build.
+/// Returns whether maps have the layout of this build; `cursor` is their map `cursors`, which has the layout's number.
 pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {
     let cursor = value_at::<uc_cursor>(cursor, 0).ok().flatten();
     cursor.is_some_and(|cursor| cursor.layout == LAYOUT)
@@ -327,7 +329,8 @@ fn memory_of(map: &MapHandle) -> Result<u64, PortError> {
         .lines()
         .find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
     bytes.ok_or_else(|| {
-        let error = std::io::Error::other("it has no line 'memlock'");
+        let error =
+            std::io::Error::other("the kernel's description of a map has no line 'memlock'");
         PortError::from_kernel(format!("read {path}"), error)
     })
 }

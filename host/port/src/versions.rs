@@ -164,9 +164,10 @@ impl Store {
         if !self.is_whole(&version.folder(), LAWS)? {
             return Ok(None);
         }
-        let pin = MapHandle::from_pinned_path(path);
+        let pin = MapHandle::from_pinned_path(&path);
+        let action = || format!("open the pinned map {}", path.display());
         pin.map(Some)
-            .map_err(|error| PortError::from_libbpf(self.action("open the laws' pin in"), &error))
+            .map_err(|error| PortError::from_libbpf(action(), &error))
     }
 
     /// Pins the programs of the store's object, and their maps unless they are pinned. On success they are the
@@ -223,8 +224,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a folder with its pins, or another file of that name. The first pins to go are those by
-    /// which the folder is complete: what is left of it is no version.
+    /// Removes a folder and its pins, or a file of that name. Removes first the pins that mark a version as complete,
+    /// so that a partly removed folder does not count as a version.
     ///
     /// # Errors
     /// The kernel's refusal; what is left can be removed again.

@@ -16,22 +16,22 @@ use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use crate::error::SplitError;
 use crate::side::Side;
 
-/// Receive buffer of a connection to a guest, in bytes, of which the kernel takes the double for its
-/// own overhead too. It bounds what the host holds of a guest's data; a guest on the same host needs
-/// no more for tens of Gb/s.
+/// Receive buffer of a connection to a guest, in bytes; the kernel doubles it for its own overhead. It bounds what the
+/// host holds of a guest's data; a guest on the same host needs no more for tens of Gb/s.
 const INNER_RECEIVE_BYTES: usize = 1024 * 1024;
-/// Maximum unsent data in a socket, in bytes. Beside it a socket holds what is in flight.
+/// Maximum unsent data in a socket, in bytes. The socket also holds data in flight, which does not count.
 const UNSENT_BYTES: u32 = 1024 * 1024;
 /// Maximum number of connections that wait to be accepted; the sysctl net.core.somaxconn may lower it.
 const BACKLOG: i32 = 4096;
-/// Idle time after which an end is probed, interval of the probes, and their number: an end that
-/// vanished is noticed after two minutes, as neither end's own probes pass this host.
+/// Idle time after which an end is probed; next lines: interval of the probes, and their number. An end that vanished
+/// is noticed after two minutes. The ends' own probes can't notice it, since they do not pass this host.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
 
-/// Creates a listener on a port of the IP version's loopback address; 0: one that the kernel chooses.
-/// Accepted sockets inherit its options. Several listeners of one port share its connections.
+/// Creates a listener on the loopback address of an IP version. `port` 0: the kernel chooses the port. Accepted
+/// sockets inherit the listener's options. Several listeners of one port share its connections. `opener`: the end that
+/// opens them.
 pub fn listen(is_ipv6: bool, port: u16, opener: Side) -> io::Result<Socket> {
     let address = match is_ipv6 {
         true => SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
@@ -50,7 +50,7 @@ pub fn listen(is_ipv6: bool, port: u16, opener: Side) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Creates the socket towards the far end with the guest's address, and begins to connect.
+/// Creates the socket towards the far end with the guest's address, and begins to connect, without waiting.
 pub fn open_outer(
     guest: SocketAddr,
     far: SocketAddr,
@@ -66,14 +66,14 @@ pub fn open_outer(
     connect(socket, guest, far)
 }
 
-/// Creates the socket towards the guest with the far end's address, and begins to connect.
+/// Creates the socket towards the guest with the far end's address, and begins to connect, without waiting.
 pub fn open_inner(far: SocketAddr, guest: SocketAddr) -> io::Result<Socket> {
     let socket = socket(guest, Protocol::TCP)?;
     limit_received(&socket)?;
     connect(socket, far, guest)
 }
 
-/// Sets the congestion control, if there is a choice.
+/// Sets the socket's congestion control; `None` keeps the host's default.
 pub fn control(socket: &Socket, congestion_control: Option<&str>) -> io::Result<()> {
     congestion_control.map_or(Ok(()), |name| socket.set_tcp_congestion(name.as_bytes()))
 }
@@ -88,7 +88,7 @@ fn connect(socket: Socket, from: SocketAddr, to: SocketAddr) -> io::Result<Socke
     }
 }
 
-/// Bounds what a socket towards a guest receives.
+/// Limits the receive buffer of a socket towards a guest to [`INNER_RECEIVE_BYTES`].
 fn limit_received(socket: &Socket) -> io::Result<()> {
     // The kernel's limit without the capability, which was checked, would be small.
     Ok(setsockopt(
@@ -98,7 +98,7 @@ fn limit_received(socket: &Socket) -> io::Result<()> {
     )?)
 }
 
-/// Creates a socket with the options that all have.
+/// Creates a non-blocking socket with the options that all sockets of split connections need.
 fn socket(address: SocketAddr, protocol: Protocol) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking();
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
@@ -106,7 +106,7 @@ fn socket(address: SocketAddr, protocol: Protocol) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets what all sockets have.
+/// Sets the options that all sockets of split connections need.
 fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.is_ipv6() {
         socket.set_ip_transparent_v6(true)?;
@@ -125,7 +125,7 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if_supported(socket.set_tcp_notsent_lowat(UNSENT_BYTES))
 }
 
-/// Ignores that Multipath TCP lacks an option, or this kernel's does.
+/// Ignores the error of an option that this kernel, or its Multipath TCP, lacks.
 fn if_supported(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error)
@@ -140,10 +140,11 @@ fn if_supported(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Option of a socket that speaks Multipath TCP with its peer: linux/tcp.h, since Linux 6.4.
+/// Socket option that tells whether the socket uses Multipath TCP with its peer: linux/tcp.h, since Linux 6.4.
 const TCP_IS_MPTCP: libc::c_int = 43;
 
-/// Returns whether a connected socket speaks Multipath TCP with its peer, rather than TCP.
+/// Returns whether a connected socket uses Multipath TCP with its peer, rather than TCP; false if the kernel can't
+/// tell.
 pub fn is_multipath(socket: &Socket) -> bool {
     let mut value: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -160,8 +161,8 @@ pub fn is_multipath(socket: &Socket) -> bool {
     done == 0 && value != 0
 }
 
-/// Returns whether the peer has acknowledged all that was sent, also the end of the stream. A socket that
-/// can't tell counts as such.
+/// Returns whether the peer has acknowledged all that was sent, also the end of the stream; true if the kernel can't
+/// tell.
 pub fn is_acknowledged(socket: &Socket) -> bool {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the pointer is to a live integer, as the request asks.
@@ -175,7 +176,10 @@ pub fn check_transparent() -> Result<(), SplitError> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(SplitError::Refused(
             "CAP_NET_ADMIN is missing: run as root, or grant it to the program with setcap".into(),
         )),
-        Err(error) => Err(SplitError::resource("use the guests' addresses", error)),
+        Err(error) => Err(SplitError::resource(
+            "open sockets with the guests' addresses (IP_TRANSPARENT)",
+            error,
+        )),
         Ok(()) => Ok(()),
     }
 }
@@ -208,7 +212,7 @@ pub fn check_mptcp() -> Result<(), SplitError> {
             Some(libc::EPROTONOSUPPORT | libc::EINVAL) => SplitError::Refused(
                 "this kernel lacks Multipath TCP: it needs CONFIG_MPTCP, since Linux 5.6".into(),
             ),
-            _ => SplitError::resource("create a socket of Multipath TCP", error),
+            _ => SplitError::resource("create a Multipath TCP socket", error),
         }),
     }
 }

@@ -21,7 +21,7 @@ use crate::sockets;
 use crate::worker::{Listener, Worker};
 use uc_service::commands::split::{Done, Limits, Setup, Status};
 
-/// Interval at which the end of a drain is looked for.
+/// Interval at which a drain checks whether all connections have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Running workers. Dropping it resets their connections and removes the rules.
@@ -35,12 +35,12 @@ pub struct Split {
     counts: Arc<Counts>,
     quota: Arc<Quota>,
     has_ipv6: bool,
-    /// Answers questions for the status; its place is free once it is dropped.
+    /// Answers requests for the status; the place of `uc split` is free once this is dropped.
     _status: Served,
 }
 
 impl Split {
-    /// Checks the host, takes the network namespace's place, and begins.
+    /// Checks the host, takes the place of `uc split` in the network namespace, and begins to split connections.
     ///
     /// # Errors
     /// The precondition that does not hold, or what the kernel refuses; nothing is left then.
@@ -81,7 +81,9 @@ impl Split {
             .into_iter()
             .map(spawn)
             .collect::<io::Result<_>>()
-            .map_err(|error| SplitError::resource("start a thread", error))?;
+            .map_err(|error| {
+                SplitError::resource("start a thread that copies split connections", error)
+            })?;
         Ok(Self {
             setup,
             limits,
@@ -100,7 +102,7 @@ impl Split {
         self.has_ipv6
     }
 
-    /// Returns what is split, and how much was.
+    /// Returns the setup, the limits and the counters.
     pub fn status(&self) -> Status {
         let done = Done {
             limits: self.limits.clone(),
@@ -109,7 +111,7 @@ impl Split {
         Status::own(Setup::clone(&self.setup.get()), done)
     }
 
-    /// Splits new connections by this setup, without checking it; those that are split go on as they are.
+    /// Applies this setup to new connections, without checking it; connections that are split go on as they are.
     ///
     /// # Errors
     /// If the table can't be changed; then the setup before stays.
@@ -119,7 +121,7 @@ impl Split {
         Ok(())
     }
 
-    /// Returns whether all workers run.
+    /// Returns whether all worker threads run.
     pub fn is_running(&self) -> bool {
         !self.workers.iter().any(JoinHandle::is_finished)
     }
@@ -148,7 +150,11 @@ impl Split {
     fn join(&mut self) -> Result<(), SplitError> {
         // This fails only if the counter overflows, and then it is set.
         let _set = self.stop.write(1);
-        let panicked = || Err(io::Error::other("its thread panicked"));
+        let panicked = || {
+            Err(io::Error::other(
+                "a thread that copies split connections panicked",
+            ))
+        };
         let ended: Vec<_> = self
             .workers
             .drain(..)
@@ -157,7 +163,7 @@ impl Split {
         ended
             .into_iter()
             .collect::<io::Result<()>>()
-            .map_err(|error| SplitError::resource("go on moving bytes", error))
+            .map_err(|error| SplitError::resource("copy the bytes of split connections", error))
     }
 }
 
@@ -168,8 +174,8 @@ impl Drop for Split {
     }
 }
 
-/// Creates the listeners of each of the workers. All of one side have one port of both IP versions. Returns the
-/// ports, too: for connections that guests open, and for those of others.
+/// Creates the listeners of each worker. All listeners for one opening side have the same port, for both IP versions.
+/// Returns the listeners of each worker, and two ports: for connections that guests open, and for those of others.
 fn listeners(workers: usize, has_ipv6: bool) -> io::Result<(Vec<Vec<Listener>>, [u16; 2])> {
     let mut ports = [0; 2];
     let mut all = Vec::with_capacity(workers);

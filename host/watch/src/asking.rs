@@ -1,8 +1,8 @@
-//! Questions of a receiving host to the granter of the link that it shares, and the answers. When
-//! first windows wait for an answer, and how long, is `core/watch/grant.h`'s decision.
+//! Questions of a receiving host to the granter of the link that it shares, and the answers. When first windows wait
+//! for an answer, and how long, is decided by `core/watch/grant.h`.
 //!
-//! While no answer comes, the programs give first windows as without a granter, and a question for
-//! nothing every [`PING_NS`] finds out when it is there again.
+//! While no answer comes, the programs give first windows as without a granter. Meanwhile a *ping*, a question for 0
+//! bytes and no handshake, goes to the granter every [`PING_NS`], to find out when it answers again.
 
 use std::collections::VecDeque;
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
@@ -19,16 +19,16 @@ use crate::message::{Kind, MESSAGE_BYTES, Message};
 use crate::schedule::Key;
 use crate::socket::{enlarge_buffer, names_one_host, say};
 
-/// Interval of questions for nothing while no answer comes.
+/// Interval of pings while no answer comes.
 const PING_NS: u64 = 20_000_000;
-/// Questions for nothing without an answer before it is said that no granter answers: the first may wait for
-/// the neighbour's address.
+/// Number of pings. A message says that no granter answers only if more than these got no answer: the first one may
+/// wait for the neighbour's address.
 const PINGS_LEAST: u32 = 3;
 /// Maximum number of datagrams that are read at once: a flood must not delay handshakes.
 const READ_MAX: usize = 64;
-/// How long after its time a question is given up although there are datagrams that were not read yet.
+/// Time after its deadline at which a question is given up even if datagrams are left that were not read yet.
 const FLOODED_NS: u64 = 1_000_000;
-/// Minimum interval of the lines that say whether there is a granter.
+/// Minimum interval of the messages that say whether the granter answers.
 const SAY_NS: u64 = 10_000_000_000;
 
 /// A socket for questions to a granter.
@@ -38,6 +38,7 @@ pub struct Asker {
     granter: SocketAddr,
     keys: ProbeKeys,
     policy: StartPolicy,
+    is_silent: bool,
 }
 
 impl Asker {
@@ -73,7 +74,15 @@ impl Asker {
             granter,
             keys,
             policy,
+            is_silent: false,
         })
+    }
+
+    /// Makes the holder print nothing about whether the granter answers.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.is_silent = true;
+        self
     }
 }
 
@@ -83,13 +92,13 @@ impl AsFd for Asker {
     }
 }
 
-/// A question without an answer yet.
+/// A question to the granter that has no answer yet.
 #[derive(Debug)]
 struct Question {
     id: u64,
     asked_ns: u64,
     grant: Grant,
-    /// When the handshake is due without a granter, and its key; `None`: a question for nothing.
+    /// Time in ns at which the handshake is due without a granter, and its key; `None`: a ping.
     waits: Option<(u64, Key)>,
 }
 
@@ -98,7 +107,7 @@ struct Question {
 pub(crate) struct Asking<'a> {
     asker: Option<&'a Asker>,
     granter: Granter,
-    /// In the order of their times.
+    /// Questions without an answer yet, the oldest first.
     questions: VecDeque<Question>,
     next_id: u64,
     ping_at_ns: u64,
@@ -107,7 +116,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Creates the state of a holder that has heard of no granter.
+    /// Creates the state of a holder that has got no answer from a granter yet.
     pub fn new(asker: Option<&'a Asker>, now_ns: u64) -> Self {
         Self {
             asker,
@@ -124,13 +133,13 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Returns whether the granter has answered its last question.
+    /// Returns whether the granter has answered the last question.
     pub fn is_answered(&self) -> bool {
         self.granter.silent == 0
     }
 
-    /// Asks for the first window of a handshake that would be due at `due_ns` otherwise. Returns
-    /// false if it waits for no answer.
+    /// Asks for the first window of a handshake that would be due at `due_ns` otherwise. Returns false if nothing was
+    /// asked, so that the handshake waits for no answer.
     pub fn ask(&mut self, key: &Key, held: &uc_held, due_ns: u64, now_ns: u64) -> bool {
         let asks = held.ask_bytes > 0 && self.is_answered();
         if asks {
@@ -156,8 +165,8 @@ impl<'a> Asking<'a> {
         });
     }
 
-    /// Reads answers. Returns the handshakes that wait for none any more, and when each is due: not
-    /// before its probes and its own port's rate allow.
+    /// Reads answers, and gives up questions whose time is over. Returns the handshakes that wait for no answer any
+    /// more, each with the time in ns at which it is due: not before its probes and its own port's rate allow.
     pub fn settled(&mut self, now_ns: u64) -> Vec<(u64, Key)> {
         let Some(asker) = self.asker else {
             return Vec::new();
@@ -180,7 +189,8 @@ impl<'a> Asking<'a> {
         settled
     }
 
-    /// Reads answers. Returns the handshakes that they grant, and whether no datagram is left.
+    /// Reads answers. Returns the handshakes that they grant, each with the time in ns at which it is due, and whether
+    /// no datagram is left.
     fn read(&mut self, asker: &Asker, now_ns: u64) -> (Vec<(u64, Key)>, bool) {
         let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
         let mut granted = Vec::new();
@@ -211,8 +221,7 @@ impl<'a> Asking<'a> {
         (granted, false)
     }
 
-    /// Returns how long a question still waits for its answer. One for nothing waits also while the granter
-    /// answers no other.
+    /// Returns how long a question still waits for its answer, in ns. A ping waits even while the granter is silent.
     fn wait_ns(&self, question: &Question, now_ns: u64) -> u64 {
         let granter = match question.waits {
             Some(_) => self.granter,
@@ -221,7 +230,8 @@ impl<'a> Asking<'a> {
         question.grant.wait_ns(&granter, question.asked_ns, now_ns)
     }
 
-    /// Returns when [`Asking::settled`] is to be called again, if no answer comes before.
+    /// Returns the time in ns at which [`Asking::settled`] is to be called again, if no answer comes before;
+    /// `u64::MAX` without a question.
     pub fn next_ns(&self, now_ns: u64) -> u64 {
         let first = self.questions.front();
         first.map_or(u64::MAX, |first| now_ns + self.wait_ns(first, now_ns))
@@ -234,7 +244,7 @@ impl<'a> Asking<'a> {
             None => answered || (self.pings > PINGS_LEAST && self.questions.is_empty()),
             Some((said, at_ns)) => said != answered && now_ns >= at_ns + SAY_NS,
         };
-        if !is_news {
+        if !is_news || asker.is_silent {
             return;
         }
         self.said = Some((answered, now_ns));

@@ -19,20 +19,21 @@ use crate::key::ProbeKeys;
 use crate::message::{Kind, MESSAGE_BYTES, Message};
 use crate::socket::{enlarge_buffer, names_one_host, say};
 
-/// Interval at which the granter looks whether it is to end, in milliseconds.
+/// Interval at which the granter checks whether it is to end, in milliseconds.
 const LOOK_EVERY_MS: u16 = 50;
-/// How long the granter answers without a rest: a flood takes four fifths of one processor at most.
+/// Time for which the granter answers without a rest; next line: the rest. So a flood takes at most four fifths of one
+/// processor.
 const BUSY_NS: u64 = 4_000_000;
 const REST: Duration = Duration::from_millis(1);
 
-/// Counters of a granter.
+/// Counters of a granter of first windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Granted {
-    /// First windows that were granted.
+    /// Number of first windows that were granted.
     pub granted: u64,
-    /// Granted windows whose flows were told to wait.
+    /// Number of granted windows whose flows were told to wait.
     pub waited: u64,
-    /// Datagrams with another key, from a clock that is more than 2 s off, or that are no question.
+    /// Number of datagrams with another key, from a clock that is more than 2 s off, or that are no question.
     pub refused: u64,
 }
 
@@ -77,7 +78,7 @@ impl GranterHost {
         })
     }
 
-    /// Answers questions until `stop` returns true. Returns its counters.
+    /// Answers questions until `stop` returns true. Returns the counters.
     pub fn run(mut self, stop: impl Fn() -> bool) -> Granted {
         if !sharpen_timers() {
             say(
@@ -93,7 +94,8 @@ impl GranterHost {
         self.counts
     }
 
-    /// Answers what has arrived; rests where more arrives until `until_ns`.
+    /// Answers the questions that have arrived. At the time `until_ns`, rests for [`REST`] and returns, even if more
+    /// have arrived.
     fn answer_all(&mut self, until_ns: u64) {
         // One byte more than a message, so that a longer datagram is none.
         let mut bytes = [0; MESSAGE_BYTES + 1];
@@ -103,7 +105,7 @@ impl GranterHost {
             } else if self.counts.refused == 1 {
                 say(&format!(
                     "a datagram from {from} is refused: it has another key, its clock is more than 2 s off, or \
-                     it is no question"
+                     it is not a request for a first window"
                 ));
             }
             if now_ns() >= until_ns {

@@ -32,9 +32,8 @@ use crate::schedule::{Key, Schedule, Task};
 const BEAT_NS: u64 = 1_000_000;
 /// Time for which a report of the holder is valid: later handshakes pass.
 const ALIVE_NS: u64 = 8_000_000;
-/// How often a frame that has not reached its port is sent once more: first after [`ATTEMPT_NS`],
-/// then after twice as long each time, a fifth of a second in all. The frame may only be late, on a
-/// busy CPU.
+/// Maximum number of times that a frame that has not reached its port is sent once more; next line: time to the first,
+/// which doubles each time, so that all take 0.2 s. The frame may only be late, on a busy CPU.
 const ATTEMPTS_MAX: u8 = 10;
 const ATTEMPT_NS: u64 = 200_000;
 
@@ -110,7 +109,7 @@ impl<'a> Holder<'a> {
             wait(ready, self.asker, next_ns.saturating_sub(now_ns));
             notices
                 .consume()
-                .map_err(|error| WatchError::libbpf("hear of handshakes", &error))?;
+                .map_err(|error| WatchError::libbpf("read notices of handshakes", &error))?;
         }
         self.end()
     }
@@ -185,7 +184,7 @@ impl<'a> Holder<'a> {
         gone || sent.is_ok() && self.programs.held(key).is_none()
     }
 
-    /// Sends every waiting handshake now.
+    /// Sends every handshake packet that still waits, now.
     pub(crate) fn release_all(&self) {
         let keys: Vec<Key> = self.programs.maps.held.keys().collect();
         for key in keys {
@@ -204,7 +203,7 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// Waits until the programs report something, a granter answers, or the time is over.
+/// Waits until the programs report something, a granter answers, or `most_ns` or one interval of the reports is over.
 fn wait(ready: BorrowedFd<'_>, asker: Option<&Asker>, most_ns: u64) {
     let answers = asker.map(AsFd::as_fd);
     let mut poll: Vec<PollFd<'_>> = iter::once(ready)
@@ -216,9 +215,9 @@ fn wait(ready: BorrowedFd<'_>, asker: Option<&Asker>, most_ns: u64) {
     let _woken = ppoll(&mut poll, Some(most), None);
 }
 
-/// Reduces the kernel's timer slack, normally 50 µs, and requests real-time scheduling: probes are
-/// the more useful the more exact their times are, and a granter's answer has a time limit. Returns false
-/// if this thread has no right to the latter.
+/// Reduces the kernel's timer slack, normally 50 µs, and requests real-time scheduling: probes are the more useful the
+/// more exact their times are, and a granter's answer has a time limit. Returns false if this thread has no right to
+/// real-time scheduling.
 pub(crate) fn sharpen_timers() -> bool {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: numbers, and a pointer that lives through the call; both are of the calling thread.

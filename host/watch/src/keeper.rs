@@ -35,7 +35,7 @@ const SWEEP_NS: u64 = 1_000_000_000;
 /// keeper does more than restart holders.
 const YOUNG_NS: u64 = 100_000_000;
 
-/// What a keeper does next; of two, it does the greater.
+/// What a keeper does next. If several things are asked for, it does the last of them in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Next {
     /// The holder goes on.
@@ -46,18 +46,18 @@ pub enum Next {
     End,
 }
 
-/// Further work of a keeper, between two looks at its holder.
+/// Further work of a keeper, which it does between two checks of its holder.
 pub trait Duties {
-    /// Called at each look, about every 4 ms.
+    /// Called each time that the keeper checks its holder, about every 4 ms. Returns what the keeper does next.
     fn look(&mut self) -> Next {
         Next::GoOn
     }
 
-    /// Called every second.
+    /// Called once a second. Returns what the keeper does next.
     fn each_second(&mut self) -> Next;
 }
 
-/// Supervises a holder.
+/// Supervises the process that holds handshakes.
 #[derive(Debug)]
 pub struct Keeper<'a> {
     programs: &'a Programs,
@@ -67,7 +67,8 @@ pub struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// Creates a keeper. From here on SIGINT and SIGTERM ask the calling process to end.
+    /// Creates a keeper. From here on SIGINT, SIGTERM and SIGHUP no longer end the calling process: [`Keeper::run`]
+    /// ends in order.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -135,7 +136,10 @@ impl<'a> Keeper<'a> {
         // SAFETY: this process has one thread, so the child's memory is whole.
         match unsafe { fork() } {
             Ok(ForkResult::Parent { child }) => Ok(child),
-            Err(errno) => Err(WatchError::kernel("start a holder", io::Error::from(errno))),
+            Err(errno) => Err(WatchError::kernel(
+                "start a process that holds the port's handshakes",
+                io::Error::from(errno),
+            )),
             Ok(ForkResult::Child) => {
                 let code = match self.hold(holder, keeper) {
                     Ok(()) => 0,
@@ -151,10 +155,14 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Runs the holder in the child.
+    /// Runs the worker that holds handshakes, in the child process.
     fn hold(&self, holder: &Holder<'_>, keeper: Pid) -> Result<(), WatchError> {
-        prctl::set_pdeathsig(Signal::SIGTERM)
-            .map_err(|errno| WatchError::kernel("outlive the keeper", io::Error::from(errno)))?;
+        prctl::set_pdeathsig(Signal::SIGTERM).map_err(|errno| {
+            WatchError::kernel(
+                "ask for a signal when the keeper ends",
+                io::Error::from(errno),
+            )
+        })?;
         holder.run(&|| self.wants_end() || getppid() != keeper)
     }
 
@@ -167,7 +175,7 @@ impl<'a> Keeper<'a> {
         wants
     }
 
-    /// Waits until the child has ended. Returns why it was asked to: [`Next::GoOn`]: it was not.
+    /// Waits until the child has ended. Returns why the child was asked to end; [`Next::GoOn`] if it was not asked.
     fn look_after(
         &self,
         child: Pid,

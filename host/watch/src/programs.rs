@@ -119,7 +119,7 @@ impl Programs {
     /// Watches the interface with this index in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// [`WatchError::AlreadyWatched`] if another process watches the port; the kernel's refusal.
     pub fn watch(
         &self,
         ifindex: u32,
@@ -199,10 +199,13 @@ impl Programs {
         self.maps
             .control
             .update(&0u32.to_ne_bytes(), control.as_bytes(), MapFlags::ANY)
-            .map_err(|error| WatchError::libbpf("tell the watch programs", &error))
+            .map_err(|error| {
+                WatchError::libbpf("write the control map of the watch programs", &error)
+            })
     }
 
-    /// Returns the time until which a holder was last reported alive.
+    /// Returns the time until which a holder was last reported alive, in ns of `CLOCK_MONOTONIC`; 0: no holder is
+    /// alive.
     pub(crate) fn alive_until_ns(&self) -> u64 {
         let control = self
             .maps
@@ -216,7 +219,7 @@ impl Programs {
             .map_or(0, u64::from_ne_bytes)
     }
 
-    /// Reads the handshake that waits under this key.
+    /// Reads the handshake that waits under this key; `None` if none waits.
     pub(crate) fn held(&self, key: &[u8]) -> Option<uc_held> {
         let bytes = self.maps.held.lookup(key, MapFlags::ANY).ok().flatten()?;
         uc_held::read_from_bytes(&bytes).ok()
@@ -256,7 +259,7 @@ fn set_up(ifindex: u32, error: &libbpf_rs::Error) -> WatchError {
     WatchError::libbpf(format!("set up the watch on {}", name_of(ifindex)), error)
 }
 
-/// Returns the port in a key of the table of waiting handshakes.
+/// Returns the interface index of the port in a key of the table of waiting handshakes.
 pub(crate) fn port_of(key: &[u8]) -> u32 {
     let at = std::mem::offset_of!(uc_key, ifindex);
     key.get(at..at + 4)

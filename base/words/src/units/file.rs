@@ -41,21 +41,24 @@ impl Visitor<'_> for Quantity {
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
-        Err(E::custom(
-            self.0.error(&number.to_string(), "the unit is missing"),
-        ))
+        Err(E::custom(self.0.error(
+            &number.to_string(),
+            "a number in a file needs a unit and quotes",
+        )))
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
-        Err(E::custom(
-            self.0.error(&number.to_string(), "the unit is missing"),
-        ))
+        Err(E::custom(self.0.error(
+            &number.to_string(),
+            "a number in a file needs a unit and quotes",
+        )))
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<u64, E> {
-        Err(E::custom(
-            self.0.error(&number.to_string(), "the unit is missing"),
-        ))
+        Err(E::custom(self.0.error(
+            &number.to_string(),
+            "a number in a file needs a unit and quotes",
+        )))
     }
 }
 

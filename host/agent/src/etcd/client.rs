@@ -1,8 +1,7 @@
-//! The follower of the fleet's policy: reads one key, then watches it from that revision on.
+//! The follower of the fleet's policy: reads the policy's key, then watches the key from the revision that it read.
 //!
-//! Losing etcd changes nothing in force. A follower connects again after a pause that doubles up to
-//! [`PAUSE_MOST`]; then it reads the key again, so it needs no revision that etcd may have
-//! compacted away meanwhile.
+//! Losing etcd changes nothing in force. A follower connects again after a pause that doubles up to [`PAUSE_MOST`];
+//! then it reads the key again, so it needs no revision that etcd may have compacted meanwhile.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use uc_policy::Etcd;
 use super::Heard;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
-/// Maximum pause between two attempts.
+/// Maximum pause between two attempts to connect to etcd.
 const PAUSE_MOST: Duration = Duration::from_secs(15);
 const CONNECT_MOST: Duration = Duration::from_secs(3);
 const ANSWER_MOST: Duration = Duration::from_secs(5);
@@ -27,22 +26,23 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Interval at which the files of the credentials are read again while etcd is connected.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 
-/// The texts that prove who etcd's servers are and who this host is, PEM.
+/// PEM texts with which etcd's servers and this host prove their identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Credentials {
-    /// Certificate of the authority that signs the servers' certificates.
+    /// Certificate of the authority that signs the servers' certificates; `None`: not configured.
     ca: Option<String>,
-    /// This host's certificate and its private key.
+    /// This host's certificate and its private key; `None`: not configured.
     identity: Option<(String, String)>,
 }
 
-/// The follower's connection, for others to use; copies are cheap and share it.
+/// The follower's connection to etcd, `None` while there is none, for other tasks to use. Clones are cheap and share
+/// the connection.
 #[derive(Clone, Default)]
 pub struct Connection(Arc<Mutex<Option<Client>>>);
 
 impl Credentials {
-    /// Reads the files that the settings name. They are read for each connection, so certificates can
-    /// be renewed, and a file that is missing for a while does no lasting harm.
+    /// Reads the files that the settings name. They are read for each connection, so certificates can be renewed, and a
+    /// file that is missing for a while only delays the next connection.
     fn read(etcd: &Etcd) -> Result<Self, FileError> {
         let identity = match &etcd.identity {
             Some((certificate, key)) => {
@@ -82,10 +82,12 @@ impl Connection {
 
     fn client(&self) -> Result<Client, String> {
         let client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        client.clone().ok_or("etcd is not connected".to_owned())
+        client
+            .clone()
+            .ok_or("the agent is not connected to etcd; `uc status` shows why".to_owned())
     }
 
-    /// Returns whether the follower is connected.
+    /// Returns whether the agent is connected to etcd.
     pub fn is_open(&self) -> bool {
         self.client().is_ok()
     }
@@ -99,7 +101,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the texts under these keys, as far as there are any of at most `most` bytes.
+    /// Returns the text under each of these keys, in their order; `None` if the key has no value, or one that is longer
+    /// than `most` bytes or not UTF-8.
     ///
     /// # Errors
     /// As [`Connection::put`].
@@ -120,7 +123,7 @@ impl Connection {
     }
 }
 
-/// Follows the key until `tell` returns false; meanwhile others may use `connection`.
+/// Follows the policy's key until `tell` returns false. Meanwhile other tasks may use `connection`.
 pub async fn follow(settings: Etcd, connection: Connection, mut tell: impl FnMut(Heard) -> bool) {
     let mut pause = PAUSE_FIRST;
     loop {
@@ -151,7 +154,7 @@ pub async fn follow(settings: Etcd, connection: Connection, mut tell: impl FnMut
     }
 }
 
-/// Reads the key once.
+/// Reads the policy's key once.
 ///
 /// # Errors
 /// The error of etcd, of the connection or of the credentials, as text.
@@ -165,7 +168,7 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// Connects with the credentials as they are now.
+/// Connects with the credentials that the files have now.
 async fn connect(settings: &Etcd) -> Result<(Client, Credentials), String> {
     let credentials = Credentials::read(settings).map_err(text)?;
     let connected = Client::connect(&settings.endpoints, Some(credentials.options()));
@@ -185,7 +188,11 @@ async fn get(client: &mut Client, settings: &Etcd) -> Result<(Heard, i64), etcd_
     Ok((heard, revision))
 }
 
-/// Serves one connection: reports the value now, then each change.
+/// Reports the key's value over one connection, then each change. Returns `Ok` when `tell` returns false or the watch's
+/// stream ends.
+///
+/// # Errors
+/// The error of etcd or of the connection; or the credentials' files have changed.
 async fn attend(
     settings: &Etcd,
     connection: &Connection,
@@ -209,7 +216,9 @@ async fn attend(
             message = changes.message() => message.map_err(text)?,
             _ = renew.tick() => {
                 if Credentials::read(settings).is_ok_and(|now| now != credentials) {
-                    return Err("its certificates have changed; connecting again".to_owned());
+                    return Err(
+                        "the files of the certificates for etcd have changed; the agent connects \
+                         again".to_owned());
                 }
                 continue;
             }

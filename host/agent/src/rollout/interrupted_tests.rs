@@ -60,7 +60,8 @@ fn without_enough_counted_a_canary_waits_until_it_has_counted_for_as_long_as_a_t
     rollout.hear_policy((None, "old"), None, &Tally::default(), now);
     let check = |rollout: &Rollout| rollout.check(&canary, &new, Some(&old));
     let waits = Err(Halt::Waits(
-        "this host first counts packets under the one before it, for 1 min".to_owned(),
+        "this host counts packets under the policy in force for 1 min before it tries the new one"
+            .to_owned(),
     ));
     // Ports do not have the policy: nothing is counted.
     rollout.count(Some(&tally(1, 1)), now + 2 * MINUTE);

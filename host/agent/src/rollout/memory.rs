@@ -1,5 +1,5 @@
-//! What a host stores of rollouts: what it said of policies, the policy that it tries, and the packets that
-//! it has counted under the policy in force, with which the next trial compares.
+//! What a host stores of rollouts: its verdicts on policies, the policy that it tries, and the packets that it has
+//! counted under the policy in force, with which the next trial compares.
 //!
 //! A trial is stored before the policy that it tries, and removed after the policy that ends it is stored.
 //! Whenever an agent ends, the next one finds a policy on trial together with its trial.
@@ -14,65 +14,67 @@ use uc_files::FileError;
 use super::Tally;
 use crate::stored_policy::{KEPT_MAX_BYTES, Kept};
 
-/// Number of policies that a canary remembers having tried.
+/// Maximum number of verdicts that a canary stores; the oldest is removed first, except that on the policy in force.
 const SAID_MAX: usize = 8;
-/// Maximum length of the file: a stored policy, and what else it has.
+/// Maximum length of the file in bytes: a stored policy, and 64 KiB for the rest.
 const FILE_MAX_BYTES: u64 = KEPT_MAX_BYTES + (1 << 16);
-/// Why a policy is not good whose trial was not stored.
-const LOST: &str = "canary.json does not have its trial; change a comment in it to try it again";
+/// Why a policy is not found good if its trial was not stored.
+const LOST: &str =
+    "canary.json does not have the policy's trial; change a comment in the policy to try it again";
 
 /// State of a fleet's rollout that a host stores on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// This host's verdicts on policies, in order of time.
     pub said: Vec<Verdict>,
-    /// The policy on trial; one that was found worse stays here until the host has gone back.
+    /// The policy on trial; `None`: there is no trial. A policy that was found worse stays here until the host has
+    /// returned to the former one.
     pub trial: Option<Trial>,
-    /// Packets under the policy in force; `None` while a policy is on trial.
+    /// Packets that were counted under the policy in force; `None` while a policy is on trial.
     pub base: Option<Base>,
 }
 
-/// A policy that a canary tries.
+/// The trial of a new policy on a canary host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The checksum of that policy.
+    /// Checksum of the policy that is tried.
     pub hash: String,
-    /// The policy before it, to which the host may go back.
+    /// The former policy, to which the host may return; `None`: there was none.
     pub former: Option<Kept>,
-    /// Packets under the former policy.
+    /// Packets by reason under the policy before the trial.
     pub before: Tally,
-    /// Seconds for which packets were counted under the former policy.
+    /// Number of seconds for which those packets were counted.
     pub before_s: u64,
 }
 
-/// Packets under a policy that is not on trial.
+/// Packets that were counted under a policy that is not on trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
-    /// The checksum of that policy.
+    /// Checksum of the policy under which the packets were counted.
     pub hash: String,
-    /// Seconds for which agents have counted.
+    /// Number of seconds for which agents have counted packets under the policy.
     pub seconds: u64,
-    /// The packets up to `seen`.
+    /// Packets by reason that were counted under the policy, up to `seen`.
     pub counted: Tally,
-    /// The ports' counters when they were last read; `None`: never yet.
+    /// Values of the ports' counters when they were last read; `None`: not read yet under this policy.
     pub seen: Option<Tally>,
 }
 
-/// A policy that comes into force.
+/// A policy that is about to come into force.
 #[derive(Clone, Debug)]
 pub struct Next<'a> {
     /// Checksum of the policy's text.
     pub hash: &'a str,
-    /// Whether it names this host as one of its canaries.
+    /// Whether the policy names this host as one of its canaries.
     pub is_canary: bool,
-    /// Etcd's policy in force until now.
+    /// The policy of etcd that was in force until now; `None`: there was none.
     pub former: Option<Kept>,
-    /// Whether an earlier agent had it in force, and stored it.
+    /// Whether an earlier agent had the policy in force, and stored it.
     pub is_kept: bool,
 }
 
 impl Base {
-    /// Begins to count under the policy with this checksum.
+    /// Creates an empty count for the policy with this checksum.
     pub fn new(hash: &str) -> Self {
         Self {
             hash: hash.to_owned(),
@@ -82,8 +84,8 @@ impl Base {
         }
     }
 
-    /// Adds the packets since the counters were last read. Where counters began again meanwhile, they
-    /// are lost.
+    /// Adds the packets since the counters were last read. If counters began again at 0 meanwhile, the packets since
+    /// then are lost.
     pub fn add(&mut self, counters: &Tally) {
         if let Some(more) = self.seen.as_ref().and_then(|seen| counters.since(seen)) {
             self.counted.add(&more);
@@ -99,10 +101,11 @@ impl Trial {
 }
 
 impl Memory {
-    /// Reads what is stored; if that has no meaning or others may write it, nothing is known.
+    /// Reads the stored state. Returns an empty one if there is no file, if it can't be parsed, or if users other than
+    /// root may write it.
     ///
     /// # Errors
-    /// There is a file, but it can't be read: its trial must not be taken for none.
+    /// The file exists but can't be read: a trial in it must not be forgotten.
     pub fn read(path: &Path) -> Result<Self, AgentError> {
         let text = match uc_files::read_most(path, FILE_MAX_BYTES) {
             Err(error) if error.is_absent() => {
@@ -120,23 +123,23 @@ impl Memory {
         }))
     }
 
-    /// Stores this, unless it is stored already.
+    /// Writes the state to the file, unless the file has it already.
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         if Self::read(path).is_ok_and(|stored| stored == *self) {
             return Ok(());
         }
         let text = serde_json::to_string(self)
-            .map_err(|error| AgentError::io("write the rollout down", error))?;
+            .map_err(|error| AgentError::io("format the state of the rollout as JSON", error))?;
         Ok(uc_files::write(path, &text)?)
     }
 
-    /// Returns what this host said of the policy with this checksum.
+    /// Returns this host's verdict on the policy with this checksum; `None` if it has given none.
     pub fn said_of(&self, hash: &str) -> Option<&Verdict> {
         self.said.iter().find(|said| said.hash == hash)
     }
 
-    /// Returns whether packets were counted for so long with which a trial can be compared; `in_force`: the
-    /// checksum of the policy in force.
+    /// Returns whether packets were counted for at least `seconds` under the policy with the checksum `in_force`, or
+    /// under the one before its trial. A new trial needs such counts to compare with.
     pub fn has_counted(&self, in_force: &str, seconds: u64) -> bool {
         let base = self.base.as_ref().filter(|base| base.hash == in_force);
         let trial = self.trial.as_ref().filter(|trial| trial.hash == in_force);
@@ -144,7 +147,8 @@ impl Memory {
         base.is_some_and(|base| base.seconds >= seconds) || trial.is_some_and(of_trial)
     }
 
-    /// Returns the policy to which the host must go back: the one on trial was found worse.
+    /// Returns the former policy, to which the host must return because the policy on trial was found worse; otherwise
+    /// `None`.
     pub fn goes_back_to(&self) -> Option<&Kept> {
         let trial = self.trial.as_ref()?;
         let said = self.said_of(&trial.hash);
@@ -153,7 +157,7 @@ impl Memory {
         former.filter(|_| is_worse)
     }
 
-    /// Takes in that a policy comes into force: a trial begins, goes on or ends.
+    /// Records that a policy comes into force: a trial begins, goes on or ends.
     pub fn follow(&mut self, next: Next<'_>) {
         let (unfinished, base) = (self.trial.take(), self.base.take());
         let base = base.filter(|base| match &next.former {
@@ -201,7 +205,8 @@ impl Memory {
         }
     }
 
-    /// Adds what this host thinks of a policy, in place of what it said of it before.
+    /// Records this host's verdict on a policy, in place of an earlier one on the same policy; `worse` is why the
+    /// policy is worse, `None` if it is good.
     pub fn say(&mut self, hash: &str, worse: Option<String>) {
         let hash = hash.to_owned();
         self.said.retain(|said| said.hash != hash);

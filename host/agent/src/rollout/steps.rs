@@ -12,8 +12,8 @@ use crate::ports::Ports;
 use crate::source::{Source, Valid};
 use crate::stored_policy::Kept;
 
-/// Checks that it is this host's turn to follow a fleet's policy; `in_force`: the checksum of the one in
-/// force.
+/// Checks that this host may follow a fleet's policy now. `in_force` is the checksum of the policy in force, `None` if
+/// there is none.
 pub fn check(rollout: &Rollout, valid: &Valid, in_force: Option<&str>) -> Result<(), Halt> {
     let canary = valid.policy.canary.as_ref();
     canary.map_or(Ok(()), |canary| {
@@ -21,10 +21,10 @@ pub fn check(rollout: &Rollout, valid: &Valid, in_force: Option<&str>) -> Result
     })
 }
 
-/// Follows a fleet's policy that comes into force; `keep` stores it, and returns whether it is stored.
+/// Follows a fleet's policy that comes into force. `keep` stores the policy, and returns whether that succeeded.
 ///
 /// # Errors
-/// Why it must not come into force.
+/// Why the policy must not come into force.
 pub fn follow(
     rollout: &RefCell<&mut Rollout>,
     ports: &Ports,
@@ -44,10 +44,12 @@ pub fn follow(
         is_kept,
     };
     let followed = rollout.follow(canary, next, counters.as_ref().ok(), Instant::now(), keep);
-    followed.map_err(|error| format!("must be tried, which could not be stored: {error}"))
+    followed.map_err(|error| {
+        format!("this host must try the policy first, and could not store the trial: {error}")
+    })
 }
 
-/// Begins counting packets, because ports have the policy in force.
+/// Begins counting packets under a fleet's policy, because ports have the policy in force.
 pub fn begin(rollout: &mut Rollout, source: &Source, ports: &Ports) {
     if !source.is_fleet() || !rollout.awaits_ports() {
         return;
@@ -62,7 +64,7 @@ pub fn begin(rollout: &mut Rollout, source: &Source, ports: &Ports) {
     }
 }
 
-/// Counts the packets under the policy in force, and stores that policy if it could not be stored before.
+/// Counts the packets under a fleet's policy in force. First stores that policy if it could not be stored before.
 pub fn count(rollout: &mut Rollout, source: &mut Source, ports: &Ports) {
     if source.is_fleet() {
         if source.keep_again() {
@@ -74,7 +76,7 @@ pub fn count(rollout: &mut Rollout, source: &mut Source, ports: &Ports) {
     }
 }
 
-/// Ends a trial that is due. Returns the policy to which this host must go back, if there is one.
+/// Ends a trial that is due. Returns the former policy if this host must return to it.
 pub fn end_trial(
     rollout: &mut Rollout,
     source: &Source,
@@ -96,13 +98,14 @@ pub fn end_trial(
     source.is_fleet().then(|| rollout.goes_back_to()).flatten()
 }
 
-/// Returns the first reason why ports do not have the policy.
+/// Returns why ports do not have the policy: an error of all ports, otherwise the first port's error; `None` if there
+/// is none.
 fn failure(state: &AgentState) -> Option<&str> {
     let of_ports = state.ports.iter().find_map(|port| port.error.as_deref());
     state.error.as_deref().or(of_ports)
 }
 
-/// Writes the rollout into the agent's state, and logs why a policy is not followed yet.
+/// Writes the state of the rollout into the agent's state, and logs why a policy is not followed yet.
 pub fn publish(rollout: &Rollout, source: &Source, state: &mut AgentState) {
     let newest = source
         .newest()

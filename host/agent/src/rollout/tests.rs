@@ -177,7 +177,12 @@ fn a_canary_goes_back_from_a_worse_policy_and_tries_it_no_more() {
         assert_eq!(rollout.goes_back_to(), None);
         let why = rollout.memory.said_of(&new).unwrap().worse.clone().unwrap();
         let refused = rollout.check(&canary, &new, Some(&old)).unwrap_err();
-        assert_eq!(refused, Halt::Worse(format!("was worse here: {why}")));
+        assert_eq!(
+            refused,
+            Halt::Worse(format!(
+                "this host, a canary, tried the policy and it was worse: {why}"
+            ))
+        );
         let state = rollout.state(Some((&canary, &new)), Some(&old)).unwrap();
         assert_eq!(state.stage, CanaryStage::Worse);
         assert_eq!(state.said, [verdict("new", Some(&why))]);
@@ -248,7 +253,7 @@ fn a_policy_that_ports_never_get_is_worse() {
         rollout.hear_policy((Some(&canary), "new"), former, &nothing, now);
         assert!(!rollout.is_due(now + MINUTE / 2) && rollout.is_due(now + MINUTE));
         rollout.judge(&canary, nothing, now + MINUTE, Some("tap7: no room"));
-        let why = "ports did not get it within 1 min: tap7: no room";
+        let why = "ports did not get the policy within 1 min: tap7: no room";
         assert_eq!(rollout.memory.said, [verdict("new", Some(why))]);
         assert_eq!(rollout.goes_back_to(), former.map(kept));
     }
@@ -259,7 +264,11 @@ fn other_hosts_wait_until_all_canaries_say_that_a_policy_is_good() {
     let folder = tempfile::tempdir().unwrap();
     let mut rollout = Rollout::new("c".to_owned(), folder.path()).unwrap();
     let canary = canary("\"a\", \"b\"");
-    let waits = |who: &str| Err(Halt::Waits(format!("{who} must try it first")));
+    let waits = |who: &str| {
+        Err(Halt::Waits(format!(
+            "{who} must try the new policy first, as canaries"
+        )))
+    };
     let of = |a: &[Verdict], b: &[Verdict]| {
         BTreeMap::from([("a".to_owned(), a.to_vec()), ("b".to_owned(), b.to_vec())])
     };
@@ -275,7 +284,9 @@ fn other_hosts_wait_until_all_canaries_say_that_a_policy_is_good() {
     assert!(rollout.hear(of(good, &[bad])));
     assert_eq!(
         rollout.check(&canary, &hash("new"), None),
-        Err(Halt::Worse("was worse on the canary b: many".to_owned()))
+        Err(Halt::Worse(
+            "the canary b tried the policy and it was worse: many".to_owned()
+        ))
     );
     assert!(rollout.hear(of(good, good)));
     assert!(!rollout.hear(of(good, good)));

@@ -1,13 +1,16 @@
-//! Errors of the host's loop.
+//! Errors of the host's loop over its guests' channels.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the loop can't run.
+/// Why the host's loop that couples guests ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A socket can't be created.
-    #[error("can't listen at {path} ({source}); does another process, or is its folder missing?")]
+    /// A guest's socket can't be created.
+    #[error(
+        "can't listen on the Unix socket {path}: {source}; end the process that listens there, or \
+         create the folder"
+    )]
     Listen {
         /// Path of the socket.
         path: PathBuf,
@@ -15,7 +18,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The process that opens the guests' sockets has ended.
-    #[error("the process that opens the guests' sockets has ended")]
+    #[error("the process that opens the guests' sockets has ended; run the command again")]
     Ended,
     /// Polling the channels failed.
     #[error("can't wait for the guests' channels: {0}")]

@@ -1,4 +1,4 @@
-//! One guest of the host's loop: the place of its channel, and its rate limit.
+//! One guest of the host's loop: its channel, how to connect it, and the limit on its reports.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,14 +14,14 @@ use crate::coupling::sockets::Open;
 use crate::coupling::validate::Impossible;
 use crate::coupling::wire::{FRAME_BYTES_MAX, GroupReport, Parts, WireError};
 
-/// Maximum rate of a guest's reports per second; a guest that exceeds it by more than two hundred
-/// reports is refused.
+/// Maximum rate of a guest's reports, per second. A guest that exceeds this rate by more than two hundred reports is
+/// refused.
 pub const REPORTS_PER_SECOND: u64 = 1000;
 const REPORTS_AT_ONCE: u64 = 200;
-/// Interval of connection attempts.
+/// Interval of the attempts to connect to a guest's socket.
 pub(crate) const RETRY: Duration = Duration::from_millis(200);
-/// Minimum time between two reads of a guest's channel: a guest that sends byte by byte wakes the host
-/// at most this often. Honest guests send a frame at a time, at most every 2 ms.
+/// Minimum time between two reads of a guest's channel: a guest that sends single bytes wakes the host at most this
+/// often. Honest guests send whole frames, at most every 2 ms.
 const READ_EVERY: Duration = Duration::from_micros(500);
 
 /// Why a guest is excluded.
@@ -33,18 +33,18 @@ pub enum Refusal {
     /// The guest's report is impossible.
     #[error("{0}")]
     Impossible(#[from] Impossible),
-    /// The guest sent an answer; guests send reports.
-    #[error("it sent an answer, which only a host does")]
+    /// The guest sent an answer, but only hosts may.
+    #[error("the guest sent an answer, but guests send reports and only the host answers")]
     NotAReport,
     /// The guest sends too many reports.
-    #[error("more than {REPORTS_PER_SECOND} reports a second")]
+    #[error("the guest sent more than {REPORTS_PER_SECOND} reports a second")]
     Flood,
     /// The guest's channel broke.
-    #[error("its channel broke: {0}")]
+    #[error("the guest's channel broke: {0}")]
     Channel(#[from] io::Error),
 }
 
-/// The result of a read: the newest complete report.
+/// The result of reading a guest's channel.
 #[derive(Debug)]
 pub(crate) enum Came {
     Nothing,
@@ -55,24 +55,24 @@ pub(crate) enum Came {
     },
 }
 
-/// A guest and its channel.
+/// A coupled guest: its settings, and the host's end of its channel.
 #[derive(Debug)]
 pub(crate) struct GuestChannel {
     pub setup: GuestSetup,
-    /// Whether its reports are answered.
+    /// Whether the guest's reports are answered.
     pub coupled: bool,
     listener: Option<UnixListener>,
     channel: Option<Channel>,
     frames: Frames,
     /// Earliest time of the next connection attempt.
     not_before: Instant,
-    /// Why the last connection attempt failed; `None` after one that succeeded.
+    /// Kind of the error of the last connection attempt; `None` if it succeeded.
     refused: Option<io::ErrorKind>,
-    /// Earliest time of the next read.
+    /// Earliest time of the next read from the guest's channel.
     read_at: Instant,
-    /// Number of reports that the guest might send at the time `counted`: a token bucket.
+    /// Number of reports that the guest may send at the time `counted`: a token bucket.
     allowed: u64,
-    /// When `allowed` was computed.
+    /// Time at which `allowed` was computed.
     counted: Instant,
 }
 
@@ -96,8 +96,8 @@ impl GuestChannel {
         self.channel.is_some()
     }
 
-    /// Tries to connect to the other end, or accepts its connection if the descriptor to poll is
-    /// ready. Returns the error that prevents it, when the error is new.
+    /// Tries to connect to the guest's socket, or accepts the guest's connection if `is_ready` says that one has
+    /// arrived. Returns the socket's path and the error if it failed; `None` if the attempt before had the same error.
     pub fn connect(
         &mut self,
         id: GuestId,
@@ -135,7 +135,7 @@ impl GuestChannel {
         }
     }
 
-    /// Returns the descriptor to poll for reading, if there is something to wait for.
+    /// Returns the descriptor to poll for reading; `None` while neither a report nor a connection may be read.
     pub fn waits_for(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         if let Some(channel) = &self.channel {
             return (now >= self.read_at).then(|| channel.as_fd());
@@ -144,14 +144,17 @@ impl GuestChannel {
         (now >= self.not_before).then(|| listener.as_fd())
     }
 
-    /// Returns for how long the guest's channel is not read, which limits its reports; `None`: it
-    /// can be read.
+    /// Returns the time until the guest's channel may be read again, which limits the rate of reports; `None`: it may
+    /// be read now, or is not connected.
     pub fn rests(&self, now: Instant) -> Option<Duration> {
         let rest = self.read_at.saturating_duration_since(now);
         (self.channel.is_some() && !rest.is_zero()).then_some(rest)
     }
 
-    /// Reads what is available, at most one frame's length.
+    /// Reads what has arrived, at most one frame's length, and returns the newest complete report.
+    ///
+    /// # Errors
+    /// Why the guest must be excluded.
     pub fn receive(&mut self, now: Instant) -> Result<Came, Refusal> {
         let Some(channel) = &mut self.channel else {
             return Ok(Came::Nothing);
@@ -184,7 +187,7 @@ impl GuestChannel {
         }
     }
 
-    /// Closes the channel, and connects again at the earliest at `not_before`.
+    /// Closes the channel. The guest can connect again from `not_before` on.
     pub fn close(&mut self, not_before: Instant) {
         self.channel = None;
         self.coupled = false;

@@ -1,21 +1,20 @@
 //! Validation of a guest's reports.
 //!
-//! Nothing in a report can be checked against the guest's packets, so a report is accepted only as
-//! far as it can't do more than an honest one could: a window is what the host has given, growth is
-//! what RFC 5681 allows for the bytes that such a window can have had acknowledged, a loss is no
-//! older than the time since the report before. A report that no TCP can make closes the channel.
+//! Nothing in a report can be checked against the guest's packets. So a report is accepted only as far as it has no
+//! more effect than an honest one could: the window is the one that the host has given, growth is what RFC 5681 allows
+//! for the bytes that such a window can have had acknowledged, and a loss is no older than the guest's last report. A
+//! report that no TCP can make closes the channel.
 
 use uc_core::coupling::{Group, Report, consts};
 
 use crate::coupling::wire::GroupReport;
 
-/// First window of a flow (RFC 6928), in segments, which a guest may have used beyond what it was
-/// given.
+/// First window of a flow in segments (RFC 6928). A guest may use this much more than the host gave it.
 pub(crate) const BURST_SEGMENTS: u64 = 10;
-/// Maximum window that the first member of a group brings, in segments. Beyond it the group is in
-/// slow start again, up to its previous window.
+/// Maximum window that the first member of a group brings into it, in segments. Beyond this window the group is in slow
+/// start again, up to its previous window.
 const BROUGHT_SEGMENTS: u64 = 100;
-/// Maximum number of loss events in one report, at a hundred reports per second.
+/// Number of loss events between two reports from which the counter counts as having run backwards.
 const CUTS_MAX: u32 = 1 << 16;
 /// The smallest MSS that the core divides by.
 const MSS_MIN_BYTES: u16 = uc_core::consts::MSS_MIN_BYTES as u16;
@@ -24,16 +23,16 @@ const MSS_MIN_BYTES: u16 = uc_core::consts::MSS_MIN_BYTES as u16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Impossible {
     /// The guest's clock ran backwards.
-    #[error("its clock ran backwards")]
+    #[error("the report's time lies before that of the guest's last report")]
     Clock,
-    /// A counter ran backwards.
-    #[error("a counter ran backwards")]
+    /// A counter is lower than in the last report, or the number of losses has risen by `CUTS_MAX` (65,536) or more.
+    #[error("a counter of a group in the report is less than in the guest's last report")]
     Counter,
     /// The report contains a group twice.
-    #[error("a group was reported twice")]
+    #[error("the report contains a group twice")]
     Twice,
-    /// A window, a flight or a number of losses is too large.
-    #[error("a window of more than 1 GiB, or more losses than reports can have")]
+    /// A window or flight is too large, or the report has too many groups.
+    #[error("the report has a window or flight of more than 1 GiB, or more than 16 groups")]
     Size,
 }
 
@@ -42,14 +41,14 @@ pub enum Impossible {
 pub struct Heard {
     /// Report for the controller, without a loss.
     pub report: Report,
-    /// Report of the loss, if there was one.
+    /// Report of the loss for the controller; `None` if there was no loss.
     pub lost: Option<Report>,
 }
 
-/// Checks a single report.
+/// Checks the sizes in a report.
 ///
 /// # Errors
-/// [`Impossible::Size`].
+/// [`Impossible::Size`]: a window or flight is larger than 1 GiB.
 pub fn check(said: &GroupReport) -> Result<(), Impossible> {
     let sizes = [said.window_bytes, said.flight_bytes, said.used_bytes];
     if sizes.iter().any(|&size| size > consts::WINDOW_MAX_BYTES) {
@@ -58,8 +57,8 @@ pub fn check(said: &GroupReport) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// Converts the first report of a group. Only the first member of an empty group brings a window,
-/// at most what RFC 7661 would leave it: twice the window used, or a first burst.
+/// Converts the first report of a group for the controller. The controller uses its window only for the first member of
+/// an empty group. The window is at most what RFC 7661 would leave: twice the bytes used, plus a first burst.
 pub fn first(said: &GroupReport) -> Report {
     let mss = said.mss_bytes.max(MSS_MIN_BYTES);
     let used = said.used_bytes.max(said.flight_bytes);
@@ -79,17 +78,17 @@ pub fn first(said: &GroupReport) -> Report {
     }
 }
 
-/// Returns the loss of a group that is reported for the first time, or again after a silence, if it
-/// occurred since its guest's last report, `elapsed_us` ago: otherwise a flow that waits for its
-/// timers in silence would never report a loss.
+/// Returns the loss of a group that is reported for the first time, or again after a silence; `None` if it occurred
+/// more than `elapsed_us` ago, before the guest's last report. Otherwise a flow that waits silently for its timers
+/// would never report a loss.
 pub fn first_loss(said: &GroupReport, given_bytes: u32, elapsed_us: u64) -> Option<Report> {
     let is_new = said.cuts > 0 && u64::from(said.cut_age_us) < elapsed_us;
     is_new.then(|| loss(said, &first(said), given_bytes, elapsed_us))
 }
 
-/// Returns whether a group's window may grow: at most a quarter beyond what its members use (twice
-/// that in slow start), plus a first burst for each of them. A member that claims growth doesn't
-/// raise the others' use.
+/// Returns whether a group's window may grow: it is at most a quarter larger than the bytes that its members use (in
+/// slow start twice as large), plus a first burst for each member. A member that falsely reports growth does not
+/// increase the others' use.
 pub fn may_grow(group: &Group, mss_bytes: u16) -> bool {
     let all = &group.guests.counted;
     let window = u64::from(group.window_bytes());
@@ -101,9 +100,11 @@ pub fn may_grow(group: &Group, mss_bytes: u16) -> bool {
     window <= used + u64::from(all.flows) * BURST_SEGMENTS * u64::from(mss_bytes)
 }
 
-/// Returns what `said` adds to the report before it, `was`, of a group that was last given `given`
-/// (window and ssthresh, in bytes) `elapsed_us` ago. `follows`: the guest had that answer when it
-/// made the report.
+/// Returns the changes between `was`, a group's last report, and `said`. The host last gave the group `given` (window
+/// and ssthresh, in bytes), `elapsed_us` ago. `follows`: the guest had that answer when it made the report.
+///
+/// # Errors
+/// [`Impossible::Counter`].
 pub fn next(
     was: &GroupReport,
     said: &GroupReport,
@@ -142,8 +143,8 @@ pub fn next(
     Ok(Heard { report, lost })
 }
 
-/// Returns the bytes that can have been acknowledged: a window in each round trip, and what may
-/// have waited for its ACK before.
+/// Returns the bytes that can have been acknowledged in `elapsed_us`, at most as many as reported: a window for each
+/// round trip, and one window whose ACKs were already on their way.
 fn acked_bytes(was: &GroupReport, said: &GroupReport, given_bytes: u32, elapsed_us: u64) -> u64 {
     let mss = u64::from(said.mss_bytes.max(MSS_MIN_BYTES));
     let window = u64::from(given_bytes) + BURST_SEGMENTS * mss;
@@ -155,10 +156,9 @@ fn acked_bytes(was: &GroupReport, said: &GroupReport, given_bytes: u32, elapsed_
         .min(consts::WINDOW_MAX_BYTES.into())
 }
 
-/// Returns a loss for the controller. The lost data was sent a round trip, and a quarter for the
-/// queue, before the guest reduced its window, and the reduction was after the report before,
-/// `elapsed_us` ago. A repeated timeout concerns retransmitted data (the controller knows whether
-/// the timer had fired before).
+/// Returns a report of a loss for the controller. The lost data was sent 1.25 round trips (a quarter for the queue)
+/// before the guest reduced its window; the reduction was less than `elapsed_us` ago, after the guest's last report. A
+/// repeated timeout is about retransmitted data; the controller knows whether the timer had expired before.
 fn loss(said: &GroupReport, report: &Report, given_bytes: u32, elapsed_us: u64) -> Report {
     let cut_age_us = u64::from(said.cut_age_us).min(elapsed_us);
     let round_us = u64::from(said.srtt_us.min(1 << 23));

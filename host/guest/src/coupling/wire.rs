@@ -1,58 +1,57 @@
-//! The protocol of a channel: frames of fixed-size parts, little endian, with a checksum.
+//! The protocol of a channel: frames with a header and parts of fixed size, little endian, with a checksum.
 //!
 //! ```text
 //! frame   magic "UcCC" · version u8 · kind u8 · parts u16 · at_ns u64 · checksum u32 · parts
-//! report  a part of 96 bytes for each group of the guest; a frame has all of them
-//! answer  a part of 48 bytes for each of these
+//! report  from a guest: a part of 96 bytes for each of its groups
+//! answer  from the host: a part of 48 bytes for each reported group
 //! ```
 //!
-//! `at_ns` is the guest's clock when it made the report; the answer repeats it, so no clocks are
-//! compared. The checksum is CRC-32 (IEEE 802.3) of the frame with zeros in its place, which
-//! detects a channel whose other end was replaced in the middle of a frame.
+//! `at_ns` is the guest's clock when it made the report. The answer repeats this value, so that no clocks are compared.
+//! The checksum is CRC-32 (IEEE 802.3) of the frame with zeros in the checksum's place. It detects a channel whose
+//! other end was replaced in the middle of a frame.
 
-/// First bytes of a frame: "UcCC".
+/// First bytes of each frame of the coupling protocol: "UcCC".
 pub(crate) const MAGIC: [u8; 4] = *b"UcCC";
-/// Version of the layout. An end that receives an unknown version closes the channel.
+/// Version of the frames' layout. An end that receives another version closes the channel.
 pub const VERSION: u8 = 1;
-/// Maximum number of groups of one guest that are coupled; it reports those with the largest
-/// windows.
+/// Maximum number of a guest's groups that are coupled. A guest with more reports those with the largest windows.
 pub const GROUPS_MAX: usize = 16;
 
 const HEADER_BYTES: usize = 20;
 const CHECKSUM_AT: usize = 16;
 const REPORT_BYTES: usize = 96;
 const ANSWER_BYTES: usize = 48;
-/// Maximum length of a frame.
+/// Maximum length of a frame of the coupling protocol, in bytes.
 pub const FRAME_BYTES_MAX: usize = HEADER_BYTES + GROUPS_MAX * REPORT_BYTES;
 
-/// The name of a guest's group.
+/// Identifies a group of connections within its guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupName {
-    /// Remote prefix of its connections, with zeros after it; IPv4 as ::ffff:a.b.c.d.
+    /// Remote prefix of the group's connections, with zeros after it; an IPv4 prefix as ::ffff:a.b.c.d.
     pub remote: [u8; 16],
     /// Number by which the guest tells apart groups with the same remote prefix.
     pub space: u64,
 }
 
-/// A guest's report of one group. Counters count from when the group was opened.
+/// A guest's report of one group. Counters begin at 0 when the guest creates the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupReport {
-    /// Name of the group.
+    /// Identifies the reported group within its guest.
     pub name: GroupName,
     /// When the guest created the group (its monotonic clock, ns). A new value under the same name
     /// means a new group.
     pub opened_ns: u64,
-    /// Bytes by which the group's flows have opened its window.
+    /// Number of bytes by which the group's flows have increased its window.
     pub grown_bytes: u64,
-    /// Bytes that the group's flows have had acknowledged.
+    /// Number of bytes of the group's flows that were acknowledged.
     pub acked_bytes: u64,
-    /// Value of `at_ns` of the answer that the group follows; 0: none.
+    /// Value of `at_ns` of the answer that the group follows; 0: the group follows no answer.
     pub taken_ns: u64,
-    /// Window of the group, in bytes.
+    /// Window of the reported group, in bytes.
     pub window_bytes: u32,
     /// Slow-start threshold of the group, in bytes.
     pub ssthresh_bytes: u32,
-    /// Bytes in flight.
+    /// Number of the group's bytes in flight.
     pub flight_bytes: u32,
     /// Maximum bytes in flight during the last round trip.
     pub used_bytes: u32,
@@ -60,76 +59,84 @@ pub struct GroupReport {
     pub srtt_us: u32,
     /// Number of loss events that the group has responded to.
     pub cuts: u32,
-    /// Time since the last loss event, in microseconds.
+    /// Time since the last loss event, in microseconds; has no meaning while `cuts` is 0.
     pub cut_age_us: u32,
     /// Window before the last loss event, in bytes.
     pub cut_from_bytes: u32,
     /// Window after the last loss event, in bytes.
     pub cut_to_bytes: u32,
-    /// Segment size, in bytes.
+    /// Segment size of the group's connections, in bytes.
     pub mss_bytes: u16,
-    /// Whether the applications, not the group's window, limit its flows.
+    /// Whether only the applications limit the group's flows, not its window.
     pub limited: bool,
     /// Whether all flows of the group are in RTO recovery.
     pub stalled: bool,
 }
 
-/// The host's answer for one group.
+/// The host's answer for one group of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupAnswer {
-    /// Name of the group.
+    /// Identifies the answered group within its guest.
     pub name: GroupName,
     /// Creation time of the group, as in the report.
     pub opened_ns: u64,
-    /// Window that the guest's group is given, in bytes.
+    /// Window that the host gives the guest's group, in bytes.
     pub window_bytes: u32,
-    /// Slow-start threshold that the guest's group is given, in bytes.
+    /// Slow-start threshold that the host gives the guest's group, in bytes.
     pub ssthresh_bytes: u32,
     /// Number of the group's loss events that the answer takes into account.
     pub cuts: u32,
-    /// Time since the host last reduced the window, in microseconds; `u32::MAX`: never.
+    /// Time since the host last reduced the window of its own group, in microseconds; `u32::MAX`: never.
     pub cut_age_us: u32,
 }
 
-/// The parts of a frame.
+/// The content of a frame, by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parts {
-    /// Report of a guest: all its groups; groups that are absent have ended.
+    /// Report of a guest, with all its groups; groups that are absent have ended.
     Report(Vec<GroupReport>),
-    /// Answer to a guest.
+    /// Answer of the host to a report.
     Answer(Vec<GroupAnswer>),
 }
 
-/// A frame of the protocol.
+/// One frame of the coupling protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Guest's clock when the report was made, in nanoseconds.
+    /// Guest's clock when it made the report, in nanoseconds; an answer repeats the report's value.
     pub at_ns: u64,
-    /// Parts of the frame.
+    /// Content of the frame.
     pub parts: Parts,
 }
 
 /// Why a channel is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// No frame begins where one should.
-    #[error("not a frame of this protocol; is anything else connected to the channel?")]
-    Garbage,
-    /// The frame has another version.
+    /// The bytes at the start of a frame are not the protocol's.
     #[error(
-        "version {0} of the protocol, this is {VERSION}; install the same release at both ends"
+        "received bytes that are not a frame of the coupling protocol; connect the channel to `uc \
+         guest couple` only"
+    )]
+    Garbage,
+    /// The frame has another version of the coupling protocol.
+    #[error(
+        "received version {0} of the coupling protocol, but this program has version {VERSION}; \
+         install the same \
+         release in host and guest"
     )]
     Version(u8),
     /// The frame has a kind or a number of parts that does not exist.
-    #[error("a frame that no version {VERSION} has (kind {kind}, {parts} parts)")]
+    #[error(
+        "received a frame that version {VERSION} of the coupling protocol lacks (kind {kind}, \
+         {parts} parts)"
+    )]
     Shape {
-        /// Kind of the frame.
+        /// Kind of the frame that is not known.
         kind: u8,
-        /// Number of parts of the frame.
+        /// Number of parts that the frame says it has.
         parts: u16,
     },
-    /// The checksum does not match.
-    #[error("a damaged frame")]
+    /// The checksum of the frame does not match its bytes.
+    #[error("received a frame of the coupling protocol with a wrong checksum")]
     Checksum,
 }
 
@@ -139,7 +146,7 @@ const LIMITED: u8 = 1;
 const STALLED: u8 = 2;
 
 impl Frame {
-    /// Encodes the frame. Omits parts beyond [`GROUPS_MAX`].
+    /// Encodes the frame. Omits parts after the first [`GROUPS_MAX`].
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FRAME_BYTES_MAX);
         let (kind, parts) = match &self.parts {
@@ -165,7 +172,7 @@ impl Frame {
         bytes
     }
 
-    /// Writes the checksum into the bytes of a frame; shorter than a header, they stay as they are.
+    /// Writes the checksum into the bytes of a frame. Bytes that are shorter than a header stay unchanged.
     pub fn seal(bytes: &mut [u8]) {
         if bytes.len() < HEADER_BYTES {
             return;
@@ -175,11 +182,10 @@ impl Frame {
         bytes[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Decodes the frame at the beginning of `bytes`, and returns its length; `None` while it is
-    /// incomplete.
+    /// Decodes the frame at the beginning of `bytes`; returns it and its length, or `None` while it is incomplete.
     ///
     /// # Errors
-    /// [`WireError`], as soon as the bytes can't become a frame.
+    /// [`WireError`], as soon as the bytes can't become a valid frame.
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, WireError> {
         let known = bytes.len().min(MAGIC.len());
         if bytes[..known] != MAGIC[..known] {
@@ -301,7 +307,7 @@ fn take_answer(mut from: Reader<'_>) -> GroupAnswer {
     }
 }
 
-/// A reader of a part, whose length was checked.
+/// Reads the fields of a part, whose length was checked before.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -337,8 +343,8 @@ impl Reader<'_> {
     }
 }
 
-/// Computes IEEE 802.3's CRC-32 bit by bit: a frame has a few hundred bytes, a hundred times a
-/// second.
+/// Computes IEEE 802.3's CRC-32 bit by bit. This is fast enough: a frame has a few hundred bytes, and there are a
+/// hundred frames per second.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |sum: u32, &byte: &u8| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| {

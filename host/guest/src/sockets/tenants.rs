@@ -1,7 +1,7 @@
-//! The network namespaces behind ports. The kernel tells the number of the namespace that has the
-//! other end of a veth; the namespace itself is found among those that a process is in or that have a
-//! name, by asking for the number of each. A number can't be mistaken: it is checked at the open file,
-//! so a process that ends meanwhile, or another that gets its id, does no harm.
+//! The network namespaces behind ports. For a veth the kernel has only a number that identifies the namespace of the
+//! other end. The namespace itself is found among those that have a process or a name, by comparing each one's number.
+//! The number is read from the opened file, so a process that ends meanwhile, or another one that gets its PID, causes
+//! no mistake.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -24,29 +24,29 @@ use crate::sockets::socket::{self, KernelSocket};
 
 /// Folder of the namespaces that `ip netns` names.
 const NAMED: &str = "/run/netns";
-/// Kinds of interfaces that come in pairs, each end in any namespace.
+/// Kinds of interfaces that come in pairs, whose two ends may be in different network namespaces.
 const PAIRS: [&str; 2] = ["veth", "netkit"];
 
-/// The guests behind ports, as far as they share this kernel.
+/// The guests behind ports, keyed by the port's interface index, if they share this kernel.
 #[derive(Debug)]
 pub struct Tenants(BTreeMap<u32, Result<Arc<Netlink>, Absent>>);
 
-/// Where the other end of a port is.
+/// Location of a port's peer interface.
 #[derive(Debug, PartialEq, Eq)]
 enum Peer {
-    /// In the port's own namespace.
+    /// The port's peer is in the port's own network namespace.
     Here,
-    /// In the namespace with this number.
+    /// The port's peer is in the network namespace that has this number (link-netnsid) in the port's namespace.
     There(i32),
     Absent(Absent),
 }
 
 impl Tenants {
-    /// Finds the namespaces behind the ports with these indices, in one pass through the processes and
-    /// names of the host. The ports are those of the calling thread's network namespace.
+    /// Finds the network namespaces behind the ports with these interface indices, in one pass through the processes
+    /// and names of the host. The ports are in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The kernel's refusal. A port behind which nothing can be read is no error.
+    /// The kernel's refusal. A port whose guest has no readable sockets is no error; see [`Tenants::absent`].
     pub fn find(ports: &BTreeSet<u32>) -> Result<Tenants, SocketError> {
         let failed = |error| SocketError::from_kernel("ask for the peers of ports", error);
         let route = Netlink::open().map_err(failed)?;
@@ -80,14 +80,14 @@ impl Tenants {
         Ok(Tenants(tenants.collect::<Result<_, SocketError>>()?))
     }
 
-    /// Returns the ports whose guests can't be asked, with the reason.
+    /// Returns the ports whose guests' sockets can't be read, each with the reason.
     pub fn absent(&self) -> impl Iterator<Item = (u32, &Absent)> {
         let ports = self.0.iter();
         ports.filter_map(|(port, sockets)| Some((*port, sockets.as_ref().err()?)))
     }
 
-    /// Returns the guest's socket of a connection of this port; `None` if the guest can't be asked, or
-    /// has no such connection: it is over, or the guest's own address translation changes its ends.
+    /// Returns the state of the guest's socket for a connection at this port. `None`: the guest's sockets can't be
+    /// read, or the guest has no such connection, because it is over or the guest itself translates addresses.
     pub fn socket(
         &self,
         port: u32,
@@ -142,7 +142,7 @@ fn kind_of(info: &LinkInfo) -> Option<String> {
     }
 }
 
-/// Opens a socket for questions in each namespace that has one of these numbers and can be found.
+/// Opens a netlink socket for requests in each namespace that has one of these numbers and can be found.
 fn open_all(
     route: &Netlink,
     mut wanted: BTreeSet<i32>,
@@ -174,7 +174,7 @@ fn open_all(
     Ok(found)
 }
 
-/// Returns the files of all namespaces with a name or a process that are visible here.
+/// Returns the files of all network namespaces that have a name or a process visible here.
 fn namespaces() -> Vec<PathBuf> {
     let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries(NAMED).map(|entry| entry.path());
@@ -185,7 +185,7 @@ fn namespaces() -> Vec<PathBuf> {
     named.chain(processes).collect()
 }
 
-/// Returns the number by which the socket's namespace knows another; `None` if it knows none.
+/// Returns the number by which the network namespace of `route` knows another; `None` if it has no number for it.
 fn number_of(route: &Netlink, namespace: &File) -> Option<i32> {
     let mut question = NsidMessage::default();
     let fd = u32::try_from(namespace.as_raw_fd()).ok()?;
@@ -204,8 +204,8 @@ fn number_of(route: &Netlink, namespace: &File) -> Option<i32> {
     })
 }
 
-/// Opens a socket for questions about the sockets of another namespace. Only a thread of its own is in
-/// that namespace, and only for this call.
+/// Opens a netlink socket for requests about the sockets of another network namespace. Only a temporary thread enters
+/// that namespace.
 fn open_diag_in(namespace: File) -> Result<Netlink, SocketError> {
     let inside = || {
         setns(namespace, CloneFlags::CLONE_NEWNET).map_err(|errno| {
@@ -246,6 +246,6 @@ mod tests {
         let Peer::Absent(absent) = tap else {
             panic!("{tap:?}")
         };
-        assert!(absent.to_string().contains("it is a tap"), "{absent}");
+        assert!(absent.to_string().contains("is a tap"), "{absent}");
     }
 }

@@ -35,7 +35,7 @@ const RULES: [(&str, &str); 41] = [
     ),
     (
         "tenant = \"acme\"\nport = \"veth*\"",
-        "10:8: port: can never match: `veth*` is no port of `acme`",
+        "10:8: port: can never match: `veth*` is not a port of tenant `acme`",
     ),
     ("port = []", "9:8: port: is empty and matches nothing"),
     ("port = \"\"", "9:8: port: is empty; give a port's name"),
@@ -49,11 +49,12 @@ const RULES: [(&str, &str); 41] = [
     ),
     (
         "remote = [\"10.0.0.0/8\", \"10/8\"]",
-        "9:25: remote: `10/8` is no prefix",
+        "9:25: remote: `10/8` is not a prefix",
     ),
     (
         "remote = \"fd00::/129\"",
-        "9:10: remote: `fd00::/129` has /129, but an address of this family has 128 bits",
+        "9:10: remote: `fd00::/129` has a prefix length of 129 bits, but an address of this \
+         family has 128",
     ),
     (
         "local = \"::/0\"",
@@ -81,9 +82,9 @@ const RULES: [(&str, &str); 41] = [
     ),
     (
         "dscp = \"AF44\"",
-        "9:8: dscp: no DSCP `AF44`; did you mean `AF",
+        "9:8: dscp: there is no DSCP `AF44`; did you mean `AF",
     ),
-    ("dscp = 64", "9:8: dscp: 64 is no DSCP"),
+    ("dscp = 64", "9:8: dscp: 64 is not a DSCP"),
     (
         "law = \"ecn\"\nshare = 0",
         "10:9: share: is 0; give 1 to 255, or remove the key",
@@ -122,15 +123,15 @@ const RULES: [(&str, &str); 41] = [
     ),
     (
         "law = \"delay\"\nparameters = { target = \"400\" }",
-        "10:25: parameters.target: `400` is not a duration: the unit is missing",
+        "10:25: parameters.target: `400` is not a duration: the unit after the number is missing",
     ),
     (
         "law = \"ecn\"\nlegacy_only = true\nparameters = { guest_ecn = \"pass\" }",
-        "10:15: legacy_only: says the same as parameters.guest_ecn",
+        "10:15: legacy_only: sets the same as parameters.guest_ecn",
     ),
     (
         "law = \"ecn\"\nlegacy_only = false\nparameters = { observe = true }",
-        "10:15: legacy_only: changes nothing on a port that only observes",
+        "10:15: legacy_only: has no effect with `observe`",
     ),
     (
         "law = \"ecn\"\ncoupling = {}",
@@ -146,19 +147,19 @@ const RULES: [(&str, &str); 41] = [
     ),
     (
         "law = \"coupled\"\ncoupling = { priorities = { 0 = 2 } }",
-        "10:33: coupling.priorities.0: `0` is no TCP port",
+        "10:33: coupling.priorities.0: `0` is not a TCP port",
     ),
     (
         "law = \"coupled\"\ncoupling = { priorities = { http = 2 } }",
-        "10:36: coupling.priorities.http: `http` is no TCP port",
+        "10:36: coupling.priorities.http: `http` is not a TCP port",
     ),
     (
         "law = \"coupled\"\nparameters = { observe = true }",
-        "10:26: parameters.observe: gives no windows",
+        "10:26: parameters.observe: writes no windows",
     ),
     (
         "law = \"ecn\"\nparameters = { observe = true, strict = true }",
-        "10:41: parameters.strict: changes nothing on a port that only observes",
+        "10:41: parameters.strict: has no effect with `observe`",
     ),
     (
         "law = \"ecn\"\nstart = \"watch\"",
@@ -166,7 +167,7 @@ const RULES: [(&str, &str); 41] = [
     ),
     (
         "law = \"ecn\"\nwatch = { probes = 3 }",
-        "10:9: watch: is of the start watch",
+        "10:9: watch: has an effect only with the start `watch`",
     ),
     (
         "law = \"ecn\"\nstart = \"watch\"\nwatch = { probes = 33 }\n[agent.watch]\nkey_file = \"/k\"\npeers = \"10.0.0.0/8\"",
@@ -284,7 +285,7 @@ fn numbers_at_their_limit_and_settings_that_one_rule_uses_are_accepted() {
             "n".repeat(bytes)
         )
     };
-    assert!(refusal(&named(64)).contains("is no name"));
+    assert!(refusal(&named(64)).contains("is not a valid name"));
     for text in [
         named(63),
         "[defaults]\nlaw = \"ecn\"\nhold = { buffer = true, memory = \"1MB\" }\n".to_owned(),
@@ -399,7 +400,7 @@ const CANARY: [(&str, &str); 10] = [
     ),
     (
         "hosts = [\"a b\"]\nworse = { held = 2 }",
-        "9:10: canary.hosts.0: `a b` is no host's name",
+        "9:10: canary.hosts.0: `a b` is not the name of a host",
     ),
     (
         "hosts = [\"a\", \"a\"]\nworse = { held = 2 }",
@@ -417,7 +418,7 @@ const CANARY: [(&str, &str); 10] = [
     ),
     (
         "hosts = [\"a\"]\nworse = { translated = 2 }",
-        "10:24: canary.worse.translated: more of it is not worse",
+        "10:24: canary.worse.translated: more such packets are not worse",
     ),
     (
         "hosts = [\"a\"]\nworse = { table_full = 0.5 }",

@@ -418,7 +418,10 @@ fn shares_divide_the_ports_sum_or_the_tenants_and_conflict_with_coupled_rules() 
     assert!(by_tenant.is_sum() && by_tenant.group < PortCoupling::OWN);
     let mixed = of("").replace("law = \"ecn\"\nshare = 1", "law = \"coupled\"");
     let told = Policy::parse("test.toml", &mixed).unwrap_err().to_string();
-    assert!(told.contains("are of two kinds"), "{told}");
+    assert!(
+        told.contains("one has law coupled and the other `share`"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -11,11 +11,13 @@ const SPLIT: [(&str, &str); 7] = [
     ),
     (
         "[defaults]\nsplit = true\n[split]\ncongestion_control = \"b b r\"",
-        "11:22: split.congestion_control: `b b r` is no congestion control's name; give one that `sysctl",
+        "11:22: split.congestion_control: `b b r` is not the name of a congestion control; give \
+         one that `sysctl",
     ),
     (
         "[defaults]\nsplit = true\n[split]\ncongestion_control = \"of16_characters_\"",
-        "11:22: split.congestion_control: `of16_characters_` is no congestion control's name",
+        "11:22: split.congestion_control: `of16_characters_` is not the name of a congestion \
+         control",
     ),
     (
         "[defaults]\nsplit = true\n[split]\ntcp_ports = []",
@@ -66,7 +68,7 @@ const DUPACK: [(&str, &str); 9] = [
     ),
     (
         "[defaults]\nlaw = \"ecn\"\ndupack = { least = 5 }",
-        "10:20: defaults.dupack.least: `5` is not a duration: the unit is missing",
+        "10:20: defaults.dupack.least: `5` is not a duration: a number in a file needs a unit",
     ),
     (
         "[defaults]\nlaw = \"ecn\"\ndupack = \"yes\"",
@@ -154,7 +156,7 @@ const TUNE: [(&str, &str); 8] = [
     ),
     (
         "[[tenant]]\nname = \"b\"\nports = \"y\"\ntune = { cgroups = \"b\", congestion_control = \"b b\" }",
-        "11:46: tune.congestion_control: `b b` is no congestion control's name",
+        "11:46: tune.congestion_control: `b b` is not the name of a congestion control",
     ),
     (
         "[[tenant]]\nname = \"b\"\nports = \"y\"\ntune = { cgroups = \"s/*\", initial_window = 9 }\n\

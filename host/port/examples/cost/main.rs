@@ -21,9 +21,9 @@ use walk::{Flows, IFINDEX, Walk, Walker};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Capacity of the flow table.
+/// Number of entries of the flow table.
 const FLOWS_MAX: u32 = 3 << 19;
-/// Number of runs of one packet whose mean is one time, and number of times.
+/// Number of runs of a packet whose mean is one measurement; next line: number of measurements.
 const REPEAT: u32 = 4_000;
 const ROUNDS: usize = 41;
 /// Number of connections opened at a time: more half-open flows would displace each other.
@@ -31,7 +31,7 @@ const OPENED: u32 = 1024;
 /// Distance between the peers' addresses of two sets of flows, so that no two sets share a peer.
 const PEERS: u32 = 1 << 21;
 
-/// Indices of targets.
+/// Indices of the programs that the walking program calls: an empty program, and the two programs of a port.
 const NULL: u32 = 0;
 const FROM_GUEST: u32 = 1;
 const TO_GUEST: u32 = 2;
@@ -54,7 +54,8 @@ fn main() -> Done {
 /// The times of one kind of packet.
 struct Row {
     name: String,
-    /// Indices of its base: IP version (0: IPv4), then 0 for data, 1 for an ACK.
+    /// Indices of the packet of an unknown flow to which the row is compared: IP version (0: IPv4), then 0 for data, 1
+    /// for an ACK.
     base: [usize; 2],
     times: Vec<f64>,
 }
@@ -88,11 +89,15 @@ impl Bench {
         part(self)?;
         match unknown()? - before {
             0 => Ok(()),
-            packets => Err(format!("{packets} packets were of flows that had no place").into()),
+            packets => Err(format!(
+                "{packets} packets belonged to flows that found the flow table full"
+            )
+            .into()),
         }
     }
 
-    /// Opens 2^`shift` connections under a law. `number` is that of the set.
+    /// Opens 2^`shift` connections under a law. `number` identifies the set of connections, and determines its peers'
+    /// addresses.
     fn connect(&self, number: u32, shift: u32, law: u32, data: Kind, ipv6: bool) -> Done<Flows> {
         let policy = Policy {
             ecn_syns: 2,
@@ -117,7 +122,7 @@ impl Bench {
         Ok(flows)
     }
 
-    /// Returns the time of the next packets of a kind, with that of advancing them.
+    /// Returns the mean time of the next packets of a kind in ns, including the walking program.
     fn time(&self, flows: &Flows, kind: Kind, repeat: u32) -> Done<f64> {
         let target = match kind.direction() {
             Direction::FromGuest => FROM_GUEST,
@@ -131,7 +136,7 @@ impl Bench {
         Ok(self.walker.case(kind, ipv6, repeat)?.time_ns()?)
     }
 
-    /// Returns the time of an empty program, and what advancing a packet adds to a time.
+    /// Returns the time of an empty program, and the time that the walking program adds, in ns.
     fn idle(&self, flows: &Flows) -> Done<(f64, f64)> {
         let mut case = self.walker.case(Kind::Ack, flows.ipv6, REPEAT)?;
         let advanced = self.run(flows.walk(Kind::Ack, NULL)?, Kind::Ack, flows.ipv6, REPEAT)?;
@@ -140,7 +145,7 @@ impl Bench {
         Ok((empty, advanced - empty))
     }
 
-    /// Measures each kind of packet.
+    /// Measures the cost of each kind of packet.
     fn packets(&self) -> Done {
         let unknown = [false, true].map(|ipv6| unconnected(0, 0, Kind::Data, ipv6));
         let mut opening = unconnected(7, 20, Kind::Data, false);

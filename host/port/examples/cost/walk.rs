@@ -1,4 +1,4 @@
-//! advance.bpf.c in the kernel.
+//! Loads advance.bpf.c, the walking program, which lets flows advance.
 
 use std::error::Error;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -15,7 +15,7 @@ use crate::frames::Kind;
 pub const IFINDEX: u32 = 1;
 
 impl Walk {
-    /// Makes all packets of a flow acknowledge nothing.
+    /// Returns the walk with the same ACK number in all packets of a flow, so that they acknowledge nothing new.
     pub fn repeating(self) -> Self {
         Self {
             number: Kind::Ack.first_number(0),
@@ -28,7 +28,7 @@ impl Walk {
 /// Bytes of the headers over IPv6, without options.
 const HEADERS_MAX: usize = 74;
 
-/// The program's `struct walk`.
+/// The arguments of the walking program, as its `struct walk`.
 #[repr(C)]
 #[derive(Clone, Copy, IntoBytes, Immutable)]
 pub struct Walk {
@@ -45,21 +45,21 @@ pub struct Walk {
     padding: [u8; 6],
 }
 
-/// Flows of consecutive peers.
+/// Flows whose peers have consecutive addresses.
 pub struct Flows {
-    /// The logarithm of their number.
+    /// Base-2 logarithm of the number of flows.
     pub shift: u32,
     /// The last four bytes of the first peer's address.
     pub address: u32,
     pub ipv6: bool,
-    /// What the guest sends.
+    /// Kind of data packets that the guest sends.
     pub data: Kind,
     /// Number of packets so far in each direction.
     pub runs: u64,
 }
 
 impl Flows {
-    /// Returns the walk of the next packets of a kind, to a target.
+    /// Returns the walk of the next packets of a kind. `target`: index of the program that gets them.
     pub fn walk(&self, kind: Kind, target: u32) -> Result<Walk, Box<dyn Error>> {
         let mut headers = kind.frame(self.ipv6)?;
         headers.resize(HEADERS_MAX, 0);
@@ -84,11 +84,11 @@ impl Flows {
     }
 }
 
-/// The program and its targets.
+/// The program that walks over flows, and the programs that it calls.
 pub struct Walker(Object);
 
 impl Walker {
-    /// Compiles and loads the program.
+    /// Compiles and loads the walking program.
     pub fn load() -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let object = folder.path().join("advance.o");
@@ -117,7 +117,7 @@ impl Walker {
 
     /// Returns the case that runs the program `repeat` times on frames of a kind.
     pub fn case(&self, kind: Kind, ipv6: bool, repeat: u32) -> Result<Case<'_>, Box<dyn Error>> {
-        let program = self.0.progs().next().ok_or("no program")?;
+        let program = self.0.progs().next().ok_or("the object has no program")?;
         // SAFETY: the object holds the descriptor for as long as the case lives.
         let program = unsafe { BorrowedFd::borrow_raw(program.as_fd().as_raw_fd()) };
         Ok(Case {
@@ -139,6 +139,6 @@ impl Walker {
 
     fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, Box<dyn Error>> {
         let found = self.0.maps().find(|map| map.name() == name);
-        Ok(found.ok_or("no such map")?)
+        Ok(found.ok_or("the object has no map of this name")?)
     }
 }

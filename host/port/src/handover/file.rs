@@ -51,7 +51,7 @@ pub const ROW_MAX: usize = 4096;
 /// Maximum size of a description, in bytes.
 pub const DESCRIPTION_MAX: usize = 1 << 16;
 
-/// Names of [`own_shapes`], in their order.
+/// Names of the structs that [`own_shapes`] describes, in the same order.
 const STRUCTS: [&str; 2] = ["uc_flow", "uc_annex"];
 
 const _: () = assert!(ROW_BYTES <= ROW_MAX && cfg!(target_endian = "little"));
@@ -68,7 +68,7 @@ pub struct Handover {
     pub(crate) dropped: Vec<String>,
 }
 
-/// A flow between two hosts: all that does not depend on the host.
+/// The part of a flow that does not depend on the host, as it is handed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HandedFlow {
     pub(crate) guest: SocketAddr,
@@ -76,28 +76,28 @@ pub(crate) struct HandedFlow {
     pub(crate) vlan: u16,
     pub(crate) dscps: [u8; 2],
     pub(crate) state: Flow,
-    /// Whether this build's flow has room for all of its numbers.
+    /// Whether all values of the flow fit into this build's fields.
     pub(crate) fits: bool,
 }
 
 /// Errors of a file. Each names what is wrong and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandoverError {
-    /// The file does not begin as one.
+    /// The file does not begin as a hand-over file does.
     #[error(
         "not written by `uc handover --out`: it does not begin with 'uc-flows'; give another file"
     )]
     Foreign,
-    /// The file has another format.
+    /// The hand-over file has the number of another format.
     #[error(
         "its format has number {0}, and this uc reads number {FORMAT}; give both hosts the same \
          release of uc"
     )]
     Format(u32),
-    /// The file ends in its head.
+    /// The hand-over file ends within its head; the number is its length in bytes.
     #[error("it has {0} bytes, fewer than its head: it was cut short; copy it again")]
     Short(usize),
-    /// The flows are not described, or can't be those of a host.
+    /// The description of a flow's fields can't be read, or does not fit the size of the flows.
     #[error(
         "its description of a flow can't be read; copy it again, or give both hosts the same release \
          of uc"
@@ -109,13 +109,13 @@ pub enum HandoverError {
          short, or another follows it: copy it again"
     )]
     Length {
-        /// The file's length in bytes.
+        /// Length of the file in bytes.
         bytes: usize,
         /// The number of flows that the file names.
         flows: u32,
     },
-    /// The file names more flows than any may have.
-    #[error("{0} flows, and the limit is {FLOWS_MAX}: they cannot be handed over")]
+    /// The hand-over has more flows than a file may have, 2^20.
+    #[error("it names {0} flows, and a hand-over file has at most {FLOWS_MAX}")]
     TooMany(usize),
     /// No key of this host has signed the file.
     #[error(
@@ -124,27 +124,27 @@ pub enum HandoverError {
     )]
     NotSigned,
     /// A flow that a host would not have written.
-    #[error("flow {number} of it: {why}; write the file again on the other host")]
+    #[error("its flow {number}: {why}; write the file again on the old host")]
     Flow {
-        /// Number of the flow, from 1.
+        /// Position of the invalid flow in the file, from 1.
         number: usize,
-        /// What is wrong.
+        /// Description of what is wrong with the flow.
         why: &'static str,
     },
 }
 
 impl Handover {
-    /// The first bytes of a file.
+    /// The first bytes of every hand-over file.
     pub const NAME: [u8; 8] = *b"uc-flows";
     /// Maximum size of a file in bytes.
     pub const BYTES_MAX: usize = HEAD_BYTES + DESCRIPTION_MAX + FLOWS_MAX * ROW_MAX + TAG_BYTES;
 
-    /// Returns the number of flows.
+    /// Returns the number of flows that are handed over.
     pub fn len(&self) -> usize {
         self.flows.len()
     }
 
-    /// Returns whether there is no flow.
+    /// Returns whether no flow is handed over.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
@@ -161,7 +161,7 @@ impl Handover {
         each.map(|(name, shape)| shape.describe(name)).collect()
     }
 
-    /// Returns the file. `sign` returns the tag of the bytes before it.
+    /// Returns the bytes of the file. `sign` computes the tag at its end from all bytes before.
     ///
     /// # Errors
     /// [`HandoverError::TooMany`].
@@ -208,8 +208,8 @@ impl Handover {
         Ok(bytes)
     }
 
-    /// Reads a file, of which nothing is used unless all of it is as a host writes it. `is_signed` returns
-    /// whether a tag is that of the bytes before it.
+    /// Reads a file. Refuses the whole file if any part is not as a host writes it. `is_signed` returns whether a tag
+    /// is that of the bytes before it.
     ///
     /// # Errors
     /// [`HandoverError`], whichever is found first.
@@ -275,12 +275,12 @@ impl Handover {
 struct Layout {
     flow: Conversion,
     annex: Conversion,
-    /// Offset of the annex in a flow's row.
+    /// Offset of the annex in a flow's row, in bytes.
     annex_at: usize,
 }
 
 impl Layout {
-    /// Reads the description of flows of this size; `None` if it is not one.
+    /// Reads a description of flows. `None` if it is invalid, or its flows do not have `row_bytes`.
     fn read(described: &[u8], row_bytes: usize) -> Option<Layout> {
         let text = std::str::from_utf8(described).ok()?;
         let [flow, annex] = shapes(text)?;
@@ -295,7 +295,7 @@ impl Layout {
 }
 
 impl HandedFlow {
-    /// Adds the flow to a file in which its state and annex have other layouts.
+    /// Appends the flow to a file; `there` converts its state and its annex to the file's layout.
     fn write(&self, bytes: &mut Vec<u8>, there: &[Conversion; 2]) {
         for end in [self.guest, self.remote] {
             bytes.extend(end.port().to_le_bytes());
@@ -311,7 +311,7 @@ impl HandedFlow {
         }
     }
 
-    /// Reads a flow from its bytes.
+    /// Reads a flow of the hand-over file from its bytes.
     fn read(row: &[u8], layout: &Layout) -> HandedFlow {
         let end = |port: usize, address: usize| {
             let octets: [u8; 16] = row[address..address + 16].try_into().expect("sixteen");
@@ -332,7 +332,7 @@ impl HandedFlow {
         }
     }
 
-    /// Returns why this host can't take over the flow.
+    /// Returns why this host can't take over the flow; `None` if it can.
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         match self.fits {
             true => obstacle(&self.state),
@@ -349,7 +349,9 @@ impl HandedFlow {
         // what has an obstacle is not entered
         let is_sound = self.state.is_sound() || self.obstacle().is_some();
         match () {
-            () if !ends.iter().all(is_one) => Some("an address or port of it is no connection's"),
+            () if !ends.iter().all(is_one) => {
+                Some("an address or port is one that no connection has")
+            }
             () if self.guest.is_ipv4() != self.remote.is_ipv4() => Some("it mixes IPv4 and IPv6"),
             () if self.vlan > 4095 => Some("its VLAN does not exist"),
             () if self.dscps.iter().any(|dscp| *dscp > 63) => Some("its DSCP does not exist"),
@@ -367,7 +369,7 @@ fn shapes(described: &str) -> Option<[Shape; 2]> {
     Some([flow?, annex?])
 }
 
-/// Reads a number of up to eight bytes.
+/// Reads a little-endian number of up to eight bytes.
 fn number(bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
     whole[..bytes.len()].copy_from_slice(bytes);

@@ -4,7 +4,7 @@ use uc_core::{Law, law::OUTSIDE_MAX};
 
 use crate::outside::error::LawError;
 
-/// Expands to a piece for each row: `uc_law_is NAME, name;`.
+/// C source that the preprocessor expands to `uc_law_is NAME, name;` for each row of the table.
 pub(crate) const SOURCE: &str = "\
 #include \"more/table.h\"
 #define UC_LAW_IS(NAME, name, ...) uc_law_is NAME, name;
@@ -37,7 +37,8 @@ pub(crate) fn check(expanded: &str) -> Result<(), LawError> {
         let named = || (*name).to_owned();
         if !is_name(name) {
             return Err(LawError::Other(format!(
-                "more/table.h: '{name}' is no name for a law; take up to 23 small letters, digits, \
+                "more/table.h: '{name}' is not a valid name of a law; take up to 23 small \
+                 letters, digits, \
                  '-' and '_', a letter first",
                 name = named()
             )));

@@ -53,6 +53,8 @@ pub struct Shape {
     pub padding: u8,
     /// Whether the number of segments is known; for a super-segment from a tap it isn't yet.
     pub gso_segs_known: bool,
+    /// Whether a SACK option has the block of the segment's mark, instead of drawn ones.
+    pub marks_kept: bool,
     /// The payload is cut to this many bytes.
     pub payload_max: u32,
     pub oddity: Oddity,
@@ -66,6 +68,7 @@ pub const PLAIN: Shape = Shape {
     padding: 0,
     gso_segs_known: true,
     payload_max: PAYLOAD_MAX,
+    marks_kept: false,
     oddity: Oddity::None,
 };
 
@@ -106,8 +109,22 @@ pub fn shapes() -> impl Strategy<Value = Shape> {
             padding,
             gso_segs_known,
             payload_max: PAYLOAD_MAX,
+            marks_kept: false,
             oddity,
         })
+}
+
+/// Returns a SACK option of one block, some 100 kB beyond the ACK number, from which the core computes the segment's
+/// mark (`uc_sack_mark()` in `core/sack.h`).
+fn sack_of_mark(segment: &Segment) -> Vec<u8> {
+    let left = segment.ack.wrapping_add(1);
+    let mixed = left.wrapping_mul(0x9e37_79b1);
+    let high = (segment.ack.wrapping_add(2 << 16) ^ mixed) >> 16;
+    let right = (high << 16 | high ^ u32::from(segment.mss_bytes)) ^ mixed;
+    let mut option = vec![5, 10];
+    option.extend(left.to_be_bytes());
+    option.extend(right.to_be_bytes());
+    option
 }
 
 /// Returns a SACK option of up to three blocks, as far as there is room, by the segment's mark. Some
@@ -162,7 +179,10 @@ fn options(segment: &Segment, shape: &Shape) -> Vec<u8> {
         own.extend([30, 4, 0, 1]);
     }
     if has(consts::OPT_SACK) && !is_syn {
-        own.extend(sack_option(segment, 40 - own.len()));
+        own.extend(match shape.marks_kept {
+            true => sack_of_mark(segment),
+            false => sack_option(segment, 40 - own.len()),
+        });
     }
     let mut all = Vec::new();
     for &(kind, value_bytes) in &shape.options {
