@@ -1,5 +1,5 @@
-//! The backends of experiments: the simulator, real kernels, or VMs with kernels of their own.
-//! Everything else is the same for all.
+//! The backends of experiments: the simulator, real kernels in network namespaces, or VMs with kernels of their own.
+//! All other code is the same for every backend.
 
 mod live;
 mod vm;
@@ -14,19 +14,20 @@ use uc_lab::vm::Programs;
 
 pub use watch::Watch;
 
-/// Maximum number of concurrent runs on real kernels: more would delay one another's packets.
+/// Maximum number of concurrent runs on real kernels. More runs would delay each other's packets.
 const LIVE_JOBS: u64 = 4;
-/// Sum of the bottlenecks' rates of concurrent runs on real kernels. Two of `vcc/fig11` at 100 Mb/s give the
-/// share that one alone gives, four give 0.07 less: the hosts' kernels have no time left.
+/// Maximum sum of the bottlenecks' rates of concurrent runs on real kernels. Two runs of `vcc/fig11` at 100 Mb/s
+/// measure the share that a single run measures; four measure 0.07 less, because the kernels of the hosts get too
+/// little CPU time.
 const LIVE_RATE: BitsPerSec = BitsPerSec::from_mbit(200);
 /// Number of concurrent runs with VMs: emulated CPUs leave no time for a second run.
 const VM_JOBS: usize = 1;
 
-/// Checks that this backend can run every case at every point, as far as that is known before a
-/// run. What a real kernel can't do is known only when it is asked.
+/// Checks that this backend can run every case at every point, as far as this is known before a run. Only a run shows
+/// what a real kernel can't do.
 ///
 /// # Errors
-/// The first case that it can't run, and why.
+/// The first case that the backend can't run, and why.
 pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
     match arm {
         Arm::Sim => sim::check(points),
@@ -35,10 +36,10 @@ pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
     }
 }
 
-/// Returns the programs that VMs of these tasks have inside.
+/// Returns the programs that the VMs of these tasks contain.
 ///
 /// # Errors
-/// If a program is needed and not found.
+/// A program is needed and not found.
 pub fn inside(arm: Arm, tasks: &[Task<'_>]) -> Result<Programs> {
     match arm {
         Arm::Vm => vm::inside(tasks.iter().map(|task| task.experiment)),
@@ -49,7 +50,7 @@ pub fn inside(arm: Arm, tasks: &[Task<'_>]) -> Result<Programs> {
 /// Runs the task once on this backend.
 ///
 /// # Errors
-/// The error with the task's name; or that it was cancelled.
+/// The error with the task's name, or that the run was cancelled.
 pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let record = match arm {
         Arm::Sim => simulate(task, watch),
@@ -62,7 +63,7 @@ pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     })
 }
 
-/// Runs the task in the simulator, and captures its packets if that is wanted.
+/// Runs the task in the simulator. If `watch.capture` names a file, writes the run's packets into it.
 fn simulate(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let Some(file) = &watch.capture else {
         return sim::run(task, watch.progress, watch.cancel);
@@ -80,12 +81,16 @@ fn simulate(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     Ok(record)
 }
 
-/// Returns how many runs of these points go on at once by default.
+/// Returns the default number of concurrent runs of these points.
 pub fn default_jobs(arm: Arm, points: &[Point]) -> usize {
     match arm {
         Arm::Sim => std::thread::available_parallelism().map_or(1, NonZero::get),
         Arm::Live => {
-            let rate = |of: &Experiment| of.network.rate.0 / u64::from(of.slower);
+            let rate = |of: &Experiment| {
+                // Where hosts both send and receive, each has a bottleneck.
+                let bottlenecks = of.network.topology.hosts().unwrap_or(1);
+                of.network.rate.0 * u64::from(bottlenecks) / u64::from(of.slower)
+            };
             let rates = points.iter().map(|point| rate(&point.experiment));
             let rate = rates.max().unwrap_or(1).max(1);
             (LIVE_RATE.0 / rate).clamp(1, LIVE_JOBS) as usize
@@ -94,11 +99,12 @@ pub fn default_jobs(arm: Arm, points: &[Point]) -> usize {
     }
 }
 
-/// Returns the default backend of an experiment: real kernels for root, unless they need slow motion for
-/// it, the simulator for other users, and another one if the experiment needs it.
+/// Returns the default backend of an experiment: for root real kernels, unless they need slow motion for the
+/// experiment; for other users the simulator. If the experiment does not allow that backend, returns one that it
+/// allows.
 ///
 /// # Errors
-/// Why the first choice can't run it, if none can.
+/// The experiment allows no backend; the error says why not the first choice.
 pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
     let choices = if is_root() && experiment.slower == 1 {
         [Arm::Live, Arm::Sim, Arm::Vm]
@@ -111,7 +117,12 @@ pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
     match fitting {
         Some(arm) => Ok(arm),
         None => Err(experiment.suits(choices[0]).err().map_or_else(
-            || anyhow!("{}: no arm can run it", experiment.name),
+            || {
+                anyhow!(
+                    "{}: no backend (sim, live, vm) can run this experiment",
+                    experiment.name
+                )
+            },
             anyhow::Error::from,
         )),
     }
@@ -139,5 +150,13 @@ mod tests {
         };
         let rates = ["1Mbit", "50Mbit", "60Mbit", "100Mbit", "101Mbit", "10Gbit"];
         assert_eq!(rates.map(jobs), [4, 4, 3, 2, 1, 1]);
+        let switch = text.replacen(
+            "[network]",
+            "[network]\ntopology = { switch = { hosts = 4 } }",
+            1,
+        );
+        let mut switch = Experiment::from_str("tiny", &switch).unwrap();
+        switch.apply_set("network.rate=25Mbit").unwrap();
+        assert_eq!(default_jobs(Arm::Live, &switch.points().unwrap()), 2);
     }
 }

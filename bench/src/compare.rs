@@ -1,4 +1,4 @@
-//! `uc-bench compare`: two results, measure by measure.
+//! `uc-bench compare`: compares two results measure by measure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,15 +31,15 @@ pub const FILES: [&str; 2] = ["compare.html", "compare.json"];
 /// results without a common measure or seed.
 #[derive(Args)]
 pub struct Compare {
-    /// The result to compare with
+    /// Result A, the baseline: a folder, a kept record, or EXPERIMENT@BACKEND
     a: String,
-    /// The result that is compared
+    /// Result B, which is compared with A: a folder, a kept record, or EXPERIMENT@BACKEND
     b: String,
     /// Compare one case of A with another of B, such as two laws on one network: `--case reno=dctcp`.
     /// Measures of both cases with groups of equal names are compared
     #[arg(long, value_name = "CASE_OF_A=CASE_OF_B")]
     case: Option<String>,
-    /// Folder for compare.html, a page with charts, and compare.json
+    /// Folder into which compare.html, a page with charts, and compare.json are written
     #[arg(long, value_name = "FOLDER", default_value = "out/compare")]
     out: PathBuf,
     /// Print one JSON object on standard output instead of a table
@@ -55,7 +55,10 @@ impl Compare {
         let mut names = [self.a.clone(), self.b.clone()];
         if let Some(cases) = &self.case {
             let Some((of_a, of_b)) = cases.split_once('=') else {
-                bail!("--case {cases}: write CASE_OF_A=CASE_OF_B");
+                bail!(
+                    "--case {cases}: write the names of a case of either result: \
+                     CASE_OF_A=CASE_OF_B"
+                );
             };
             keep_case(&mut a, &mut names[0], of_a, of_a)?;
             keep_case(&mut b, &mut names[1], of_b, of_a)?;
@@ -90,7 +93,7 @@ impl Compare {
     }
 }
 
-/// Reads a result: that of a folder, of a file, or of a name in `results/`.
+/// Reads a result: from a folder, from a file, or by the name of a kept record in `results/`.
 fn read(root: &Path, given: &str) -> Result<KeptRecord> {
     let named = given.rsplit_once('@').and_then(|(id, arm)| {
         let arm = Arm::ALL.into_iter().find(|known| known.name() == arm)?;
@@ -113,8 +116,8 @@ fn read(root: &Path, given: &str) -> Result<KeptRecord> {
     record.with_context(|| path.display().to_string())
 }
 
-/// Keeps one case of a result, under the name by which it is compared, and names the case in the
-/// result's name.
+/// Removes all cases of a result except `case`, renames that to `name`, under which it is compared, and adds the case
+/// to the result's name.
 fn keep_case(record: &mut KeptRecord, result: &mut String, case: &str, name: &str) -> Result<()> {
     let known: Vec<String> = record.cases().into_iter().collect();
     if !known.iter().any(|known| known == case) {
@@ -128,7 +131,7 @@ fn keep_case(record: &mut KeptRecord, result: &mut String, case: &str, name: &st
     Ok(())
 }
 
-/// Returns why two results have nothing to compare, and the remedy.
+/// Returns why two results have no measure or run in common, and the remedy.
 fn why_nothing([a, b]: [&KeptRecord; 2], comparison: &Comparison) -> String {
     if comparison.left_out.is_empty() {
         format!(

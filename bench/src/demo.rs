@@ -1,4 +1,4 @@
-//! `uc-bench demo`: shows the problem and the cure in a minute.
+//! `uc-bench demo`: shows in a minute how a guest without ECN starves, and how it is translated.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -24,31 +24,34 @@ use crate::traces::Traces;
 /// two minutes; without root in the simulator, in seconds. Leaves nothing behind but the report.
 #[derive(Args)]
 pub struct Demo {
-    /// Backend [default: live for root, sim for others]
+    /// Backend that runs the demo [default: live for root, sim for others]
     #[arg(long, value_enum)]
     on: Option<On>,
     /// Seed of the order in which flows start and of the switch's random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder for report.html, results.json, flows.csv, verdicts.csv, values.jsonl and records.json
+    /// Folder into which report.html, results.json, flows.csv, verdicts.csv, values.jsonl and records.json are
+    /// written
     #[arg(long, value_name = "FOLDER", default_value = "out/demo")]
     out: PathBuf,
 }
 
-/// The experiment, included in the program.
+/// TOML text of the demo's experiment, included in the program.
 const EXPERIMENT: &str = include_str!("../../experiments/demo.toml");
 
-/// Number of cells of a full bar.
+/// Number of characters of a full bar.
 const BAR_CELLS: usize = 30;
 
 impl Demo {
-    /// Runs both cases side by side, prints the result, and writes the report.
+    /// Runs both cases at the same time, prints the result, and writes the report.
     pub fn execute(self) -> Result<bool> {
         let experiment = Experiment::from_str("demo.toml", EXPERIMENT)?;
         let arm = On::arm(self.on, &experiment)?;
         experiment.validate()?;
         if arm != Arm::Sim {
-            need::check().context("the demo can't run here on real kernels (`--on sim` can)")?;
+            need::check().context(
+                "the demo can't run on this machine's kernel; run it in the simulator: --on sim",
+            )?;
         }
         let points = experiment.points()?;
         let batch = Batch {
@@ -176,7 +179,7 @@ fn goodput_bps(experiment: &Experiment, flow: &FlowRecord) -> f64 {
     series.map_or(0.0, |series| series.goodput_bps())
 }
 
-/// Returns the bar of a share; it is full at 1.5 times the fair share.
+/// Returns a bar that shows `share`, a goodput relative to the fair share; the bar is full at 1.5.
 fn bar(share: f64) -> String {
     let cells = (share / 1.5 * BAR_CELLS as f64).round() as usize;
     "█".repeat(cells.min(BAR_CELLS))

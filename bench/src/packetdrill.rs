@@ -10,19 +10,19 @@ use uc_lab::drill::Kernel;
 
 /// Play packetdrill's scripts: system calls and packets that say what a host's TCP must do.
 ///
-/// Prints each script that fails, with the place and the reason, and counts those that are skipped
-/// by what the host lacks. Exit status 0 if no script fails, otherwise 1.
+/// Prints each script that fails, with the line and the reason. A script that uses something that the tested
+/// TCP does not support is skipped, and counted under that reason. Exit status 0 if no script fails,
+/// otherwise 1.
 #[derive(Args)]
 #[command(name = "packetdrill")]
 pub struct Packetdrill {
-    /// Scripts, and folders in which every `.pkt` file is one
+    /// Scripts, and folders of which every `.pkt` file is played
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// TCP that the scripts test: the simulator's or this kernel's
     #[arg(long, value_enum, default_value = "sim")]
     on: On,
-    /// Put the port programs with this law between the host and the script's packets; needs --on
-    /// live
+    /// Put the port programs with this law between the tested TCP and the script's packets; needs --on live
     #[arg(long, value_name = "LAW")]
     port: Option<String>,
     /// Run the scripts' own shell commands, such as tc, as this process's user, in the network
@@ -30,10 +30,11 @@ pub struct Packetdrill {
     /// Needs --on live
     #[arg(long)]
     shell: bool,
-    /// Replace a word in the scripts, such as -D TFO_COOKIE=3021b9d889017eeb
+    /// Replace every occurrence of a word in the scripts, such as -D TFO_COOKIE=3021b9d889017eeb. May be given
+    /// several times
     #[arg(short = 'D', long, value_name = "WORD=TEXT", value_parser = definition)]
     define: Vec<(String, String)>,
-    /// Print the scripts that passed and were skipped, too
+    /// Print also the scripts that passed and those that were skipped
     #[arg(long)]
     all: bool,
 }
@@ -51,15 +52,21 @@ impl Packetdrill {
     /// Plays the scripts; returns false if one fails.
     ///
     /// # Errors
-    /// If a file cannot be read, or the host cannot play any script.
+    /// A file can't be read, or the host can't play any script.
     pub fn execute(self) -> Result<bool> {
         let law = match &self.port {
-            Some(_) if self.on == On::Sim => bail!("--port needs --on live"),
+            Some(_) if self.on == On::Sim => bail!(
+                "--port attaches a law to a port of the kernel, which --on sim lacks; add --on \
+                 live, or remove --port"
+            ),
             Some(name) => Some(uc_port::law_named(name)?),
             None => None,
         };
         if self.shell && self.on == On::Sim {
-            bail!("--shell needs --on live");
+            bail!(
+                "--shell runs a script's shell commands on this machine, which --on sim can't; \
+                 add --on live, or remove --shell"
+            );
         }
         let mut scripts = Vec::new();
         for file in &self.files {
@@ -76,7 +83,7 @@ impl Packetdrill {
                 Ok(script) => script,
                 Err(error) => {
                     if let Some(feature) = error.lacks.filter(|_| self.all) {
-                        outln!("{name}: needs {feature}");
+                        outln!("{name}: skipped: {feature} is not supported");
                     }
                     tally.count_unread(&name, &error);
                     continue;
@@ -99,7 +106,7 @@ impl Packetdrill {
             };
             match &verdict {
                 Verdict::Passed if self.all => outln!("{name}: passed"),
-                Verdict::Skipped { reason } if self.all => outln!("{name}: needs {reason}"),
+                Verdict::Skipped { reason } if self.all => outln!("{name}: skipped: {reason}"),
                 _ => {}
             }
             tally.count(&name, &verdict);
@@ -109,14 +116,14 @@ impl Packetdrill {
     }
 }
 
-/// Reads `WORD=TEXT`.
+/// Parses the argument `WORD=TEXT` of `--define`.
 fn definition(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(word, _)| !word.is_empty());
-    let pair = pair.ok_or_else(|| format!("expected WORD=TEXT, not {text}"))?;
+    let pair = pair.ok_or_else(|| format!("expected WORD=TEXT, found {text}"))?;
     Ok((pair.0.to_owned(), pair.1.to_owned()))
 }
 
-/// Adds a script, or every script in a folder, sorted by name.
+/// Adds a script to `scripts`; of a folder, every script in it, sorted by name.
 fn find(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<()> {
     let shown = || path.display().to_string();
     if !path.is_dir() {

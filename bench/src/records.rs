@@ -1,4 +1,4 @@
-//! The kept records in `results/`, and the experiments whose runs they are of.
+//! The kept records in `results/`, and the experiments to which they belong.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,34 +8,34 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use uc_experiment::{Arm, Evaluation, Experiment, Head, KeptRecord, Point, Values, judge};
 
-/// Folder of the kept records, one folder in it for each backend.
+/// Folder of the kept records; it has one folder for each backend.
 pub const RESULTS: &str = "results";
-/// Folder of the experiments.
+/// Folder of the experiment files, below the repository's root.
 const EXPERIMENTS: &str = "experiments";
-/// Seed of repetition 0 of every kept record.
+/// Seed of repetition 0 in every kept record.
 pub const SEED: u64 = 1;
 
-/// An experiment, and what is kept of its runs on one backend.
+/// An experiment, and the kept record of its runs on one backend.
 pub struct Kept {
     /// Name of the record: that of the experiment's file, or of a variant of it.
     pub id: String,
-    /// The experiment, with the overrides of the record.
+    /// The experiment, with the record's overrides (`--set`).
     pub experiment: Experiment,
     /// Points of the experiment's sweep.
     pub points: Vec<Point>,
     /// Experiment and backend, for the record's first line.
     pub head: Head,
-    /// The record; `None` without a file.
+    /// The kept record; `None` if its file does not exist.
     pub record: Option<KeptRecord>,
     path: PathBuf,
 }
 
 impl Kept {
-    /// Reads the record of this name, and its experiment. Without a record, the experiment is that of
-    /// the same name, with the overrides `set`; with one, these must be the record's or none.
+    /// Reads the record with this name, and its experiment. If there is no record, the experiment is the one of the
+    /// same name with the overrides `set`. If there is one, `set` must be empty or equal to the record's overrides.
     ///
     /// # Errors
-    /// The file that can't be read, and why.
+    /// A file can't be read, or `set` differs from the record's overrides.
     pub fn open(root: &Path, id: &str, arm: Arm, set: &[String]) -> Result<Self> {
         let path = path(root, id, arm);
         let record = match fs::read_to_string(&path) {
@@ -52,7 +52,7 @@ impl Kept {
             known.map_or_else(own, |head| (head.experiment.clone(), head.set.clone()));
         if !set.is_empty() && *set != *changes {
             bail!(
-                "{} is of --set {}; name another record with --as",
+                "{} was made with --set {}; give the same --set, or --as NAME for another record",
                 path.display(),
                 changes.join(" --set ")
             );
@@ -60,7 +60,8 @@ impl Kept {
         Self::with(root, id, arm, record, &file, changes)
     }
 
-    /// Reads the record of a variant of the experiment `of`, with these overrides.
+    /// Reads the record `id`, or if there is none, prepares it for a variant of the experiment `of` with the overrides
+    /// `set`.
     ///
     /// # Errors
     /// As [`Kept::open`].
@@ -103,16 +104,16 @@ impl Kept {
         })
     }
 
-    /// Returns whether the record is of another version of the experiment's file.
+    /// Returns whether the record is stale: the experiment has changed since, so the record's head differs.
     pub fn is_stale(&self) -> bool {
         let of_another = |record: &KeptRecord| record.head != self.head;
         self.record.as_ref().is_some_and(of_another)
     }
 
-    /// Returns the kept values; none without a record or from a stale one.
+    /// Returns the kept values; empty if there is no record or it is stale.
     ///
     /// # Errors
-    /// A row is of an unknown point.
+    /// A row of the record is of a point that the experiment does not have.
     pub fn values(&self) -> Result<Values> {
         match &self.record {
             Some(record) if !self.is_stale() => {
@@ -123,7 +124,8 @@ impl Kept {
         }
     }
 
-    /// Returns the kept values that the file's expectations need; others are of earlier versions.
+    /// Returns those of the kept values that the file's expectations need now; earlier versions of the file may have
+    /// needed more.
     ///
     /// # Errors
     /// As [`Kept::values`].
@@ -135,35 +137,36 @@ impl Kept {
         Ok(rows.cloned().collect())
     }
 
-    /// Judges the expectations by the repetitions that are complete.
+    /// Judges the expectations by the kept values of complete repetitions.
     ///
     /// # Errors
-    /// No record is kept, its set-up is not the experiment file's, or it lacks a measure or a run.
+    /// There is no record, the record is stale, or it lacks a measure or a run.
     pub fn evaluation(&self) -> Result<Evaluation> {
         let path = self.path.display();
         let arm = self.head.arm;
         let remedy = format!("uc-bench reproduce {} --on {arm} --accept", self.id);
         if self.record.is_none() {
-            bail!("{path}: no such record; make it: {remedy}");
+            bail!("{path}: this record does not exist; make it: {remedy}");
         }
         if self.is_stale() {
             bail!(
-                "{path}: stale: {} was changed since; make it again: {remedy}",
+                "{path}: {} was changed after this record was made; make the record again: \
+                 {remedy}",
                 self.head.experiment
             );
         }
         let mut values = self.needed_values()?;
         values.keep_complete(self.experiment.repeats(arm));
         let found = judge(&self.experiment, &self.points, &values, arm);
-        found.with_context(|| format!("{path}: incomplete; go on: {remedy}"))
+        found.with_context(|| format!("{path}: the record lacks runs; make them: {remedy}"))
     }
 
-    /// Writes the record in one step.
+    /// Writes the record's file in one step: readers see either the old or the new file.
     pub fn write(&self, record: &KeptRecord) -> Result<()> {
         write_file(&self.path, &record.text()?)
     }
 
-    /// Returns the path of the record.
+    /// Returns the path of the record's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -187,18 +190,17 @@ pub fn path(root: &Path, id: &str, arm: Arm) -> PathBuf {
     folder.join(format!("{id}.jsonl"))
 }
 
-/// Returns the name of the experiment that a user gave: `vcc/fig1`, or `experiments/vcc/fig1.toml`.
+/// Returns the name of an experiment, which a user gave as `vcc/fig1` or `experiments/vcc/fig1.toml`.
 pub fn id(given: &str) -> &str {
     let inside = given.strip_prefix(&format!("{EXPERIMENTS}/"));
     let name = inside.unwrap_or(given);
     name.strip_suffix(".toml").unwrap_or(name)
 }
 
-/// Returns the names of all experiments that the backend may run, and of the records of variants,
-/// sorted by [`place`].
+/// Returns the names of all experiments that the backend may run and of all its kept records, sorted by [`place`].
 ///
 /// # Errors
-/// A folder or file that can't be read.
+/// A folder or file can't be read.
 pub fn ids(root: &Path, arm: Arm) -> Result<Vec<String>> {
     let experiments = root.join(EXPERIMENTS);
     let mut found = BTreeSet::new();
@@ -214,21 +216,22 @@ pub fn ids(root: &Path, arm: Arm) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-/// Returns a key by which names are sorted: by folder, and in it figure 4 before figure 10.
+/// Returns a key that sorts names by folder, then by length, so that figure 4 comes before figure 10.
 pub fn place(id: &str) -> (String, usize, String) {
     let folder = id.rsplit_once('/').map_or("", |(folder, _)| folder);
     (folder.to_owned(), id.len(), id.to_owned())
 }
 
-/// Returns the names of the records that are kept of a backend's runs.
+/// Returns the names of the kept records of a backend, sorted.
 ///
 /// # Errors
-/// A folder that can't be read.
+/// A folder can't be read.
 pub fn kept_ids(root: &Path, arm: Arm) -> Result<Vec<String>> {
     names(&root.join(RESULTS).join(arm.name()), "jsonl")
 }
 
-/// Returns the files below a folder with this extension, without it; none without the folder.
+/// Returns the paths of the files with this extension below a folder, relative to it and without the extension; none if
+/// the folder does not exist.
 fn names(folder: &Path, extension: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];

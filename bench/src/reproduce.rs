@@ -1,4 +1,4 @@
-//! `uc-bench reproduce`: makes the kept records of `results/` again and compares them, or adds to them.
+//! `uc-bench reproduce`: makes the kept records of `results/` again and compares them, or extends them.
 
 mod answer;
 mod compare;
@@ -37,8 +37,8 @@ use crate::traces::Traces;
 /// real kernels and machines the runs have new seeds. There a record is reproduced if no verdict is the
 /// opposite and the 95 % intervals of each mean overlap.
 ///
-/// `verify` is the record of the theorems, whose rows are made as simulated runs are; `verify/lift` and the
-/// like are parts of it.
+/// The record `verify` has the results of the theorems' tests, which are computed as simulated runs are;
+/// `verify/lift` and the other names that begin with `verify/` are parts of it.
 ///
 /// With --accept the record is written: in the simulator as a whole; on real kernels and machines the
 /// repetitions that it lacks are added, each as soon as it has ended, so that the next command goes on
@@ -48,7 +48,7 @@ pub struct Reproduce {
     /// Names of experiments, such as vcc/fig11, or of records in `results/`; `verify`: the theorems
     #[arg(required_unless_present_any = ["all", "docs"], conflicts_with_all = ["all", "docs"])]
     id: Vec<String>,
-    /// Reproduce every experiment that the backend may run
+    /// Reproduce the records of every experiment whose file allows the backend
     #[arg(long)]
     all: bool,
     /// Run nothing: compare the documents and the page results/README.md with the records; with
@@ -72,10 +72,10 @@ pub struct Reproduce {
     /// Name of the record of the experiment with --set; later commands need only this name
     #[arg(long = "as", value_name = "NAME", requires = "set")]
     name: Option<String>,
-    /// Begin no run after this many minutes
+    /// Begin no further run after this many minutes; runs under way are completed [default: no limit]
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Number of concurrent runs [default: sim one per core, live 4 but at most 200 Mb/s in all, vm 1]
+    /// Number of runs at the same time [default: sim one per core, live 4 but at most 200 Mb/s in all, vm 1]
     #[arg(
         long,
         value_name = "N",
@@ -85,7 +85,8 @@ pub struct Reproduce {
 }
 
 impl Reproduce {
-    /// Runs the experiments one after the other and prints a line for each.
+    /// Reproduces the records one after the other and prints a line for each. Returns false, for exit status 1, if one
+    /// is not reproduced.
     pub fn execute(self) -> Result<bool> {
         let root = Path::new("");
         if self.docs {
@@ -110,7 +111,10 @@ impl Reproduce {
         };
         for part in self.id.iter().flat_map(|id| theorems::parts(id)) {
             if arm != Arm::Sim {
-                bail!("{}: no record of {arm}; leave --on out", part.name);
+                bail!(
+                    "{}: theorems have no record on backend {arm}; remove --on",
+                    part.name
+                );
             }
             let answer = theorems::answer(root, &part, self.accept, self.jobs(arm, &[]), &cancel)?;
             print(part.name.to_owned(), answer);
@@ -133,7 +137,10 @@ impl Reproduce {
         match &self.name {
             Some(name) => {
                 let [of] = &self.id[..] else {
-                    bail!("--as {name}: name one experiment");
+                    bail!(
+                        "--as {name} names the record of one experiment; give exactly one \
+                         experiment"
+                    );
                 };
                 let of = records::id(of);
                 Ok(vec![Kept::open_variant(root, name, of, arm, &self.set)?])
@@ -141,7 +148,10 @@ impl Reproduce {
             None if self.all => {
                 let ids = records::ids(root, arm)?;
                 if ids.is_empty() {
-                    bail!("no experiments for {arm} in experiments/; run it in the repository");
+                    bail!(
+                        "found no experiments for backend {arm} in ./experiments; run the command \
+                         in the repository's folder"
+                    );
                 }
                 let ids = ids.into_iter();
                 ids.map(|id| Kept::open(root, &id, arm, &[])).collect()
@@ -150,14 +160,19 @@ impl Reproduce {
         }
     }
 
-    /// Judges the records by runs from this seed on, and prints a line for each and for each changed row.
+    /// Judges the records by simulated runs with seeds from `seed` on. Prints a line for each record and for each row
+    /// whose verdict changes. Returns false if the records do not stand (`seeds::Rows::stand`).
     fn judge_again(&self, root: &Path, seed: u64) -> Result<bool> {
         let arm = Arm::from(self.on);
         if arm != Arm::Sim {
-            bail!("--seed: runs on {arm} always have new seeds; leave it out");
+            bail!(
+                "--seed is for --on sim; runs on backend {arm} always draw new seeds; remove --seed"
+            );
         }
         if let Some(id) = self.id.iter().find(|id| !theorems::parts(id).is_empty()) {
-            bail!("--seed: {id} is no record of an experiment");
+            bail!(
+                "--seed judges experiments, and `{id}` is a theorem; use `uc-bench verify --seed N`"
+            );
         }
         let (cancel, until) = (cancel_on_signal()?, self.until());
         let mut rows = Rows::default();
@@ -217,7 +232,8 @@ impl Reproduce {
     }
 }
 
-/// Compares the documents with the records, or writes them.
+/// Compares the numbers in documents with the records; with `accept` writes the records' numbers into the documents.
+/// Returns false if a document still differs.
 fn documents(root: &Path, accept: bool) -> Result<bool> {
     let found = docs::read(root)?;
     for problem in &found.problems {
@@ -238,7 +254,8 @@ fn documents(root: &Path, accept: bool) -> Result<bool> {
     Ok(found.problems.is_empty() && (accept || found.changed.is_empty()))
 }
 
-/// Simulates the experiment and compares the values one by one.
+/// Simulates the experiment again and compares each value with the record; with `accept` replaces the record if it
+/// differs.
 fn simulated(kept: &Kept, batch: &Batch, accept: bool) -> Result<Answer> {
     let known = kept.values()?;
     let (fresh, evaluation) = sitting::complete(kept, batch, Values::default(), |_| Ok(()))?;
@@ -275,7 +292,7 @@ fn simulated(kept: &Kept, batch: &Batch, accept: bool) -> Result<Answer> {
     Ok(Answer::Bad(format!("{why}{first}")))
 }
 
-/// Makes the repetitions that the record of real kernels lacks.
+/// Makes the repetitions that a record of real kernels or VMs lacks, and adds them.
 fn added(kept: &Kept, batch: &Batch) -> Result<Answer> {
     let stale = kept.is_stale();
     let known = kept.needed_values()?;
@@ -296,11 +313,13 @@ fn added(kept: &Kept, batch: &Batch) -> Result<Answer> {
     let replaced = if stale { "stale record replaced; " } else { "" };
     Ok(match evaluation {
         Some(evaluation) => Answer::Good(format!("{replaced}complete, {}", tally(&evaluation))),
-        None => Answer::Bad(format!("{replaced}incomplete; the same command goes on")),
+        None => Answer::Bad(format!(
+            "{replaced}incomplete; run the same command again to continue"
+        )),
     })
 }
 
-/// Makes new runs on real kernels and compares verdicts and intervals.
+/// Makes new runs on real kernels or VMs, and compares their verdicts and intervals with the record's.
 fn measured(kept: &Kept, batch: &Batch) -> Result<Answer> {
     let known = match kept.evaluation() {
         Ok(known) => known,
@@ -321,7 +340,7 @@ fn measured(kept: &Kept, batch: &Batch) -> Result<Answer> {
     })
 }
 
-/// Counts the verdicts: `9 of 11 hold, 2 differ`.
+/// Returns the numbers of verdicts as text, such as `9 of 11 hold, 2 differ from the paper`.
 fn tally(evaluation: &Evaluation) -> String {
     let count = |outcome| evaluation.with(outcome).count();
     let all = evaluation.verdicts.len();

@@ -1,4 +1,4 @@
-//! `uc-bench run`: an experiment, from file to verdict.
+//! `uc-bench run`: runs an experiment and judges its expectations.
 
 use std::path::PathBuf;
 
@@ -18,20 +18,20 @@ use crate::whole::Whole;
 /// Run an experiment and compare it with what the paper measured.
 ///
 /// Exit status 0 if each expectation of the file holds, or differs from the paper for a reason that
-/// the file gives; 1 if one fails or stays undecided; 2 after an error, such as a reason for a
-/// difference that there is not.
+/// the file gives; 1 if one fails or stays undecided; 2 after an error, such as a `differs` at an
+/// expectation that holds.
 ///
 /// Runs every case at every point of the file's sweeps, `repeat` times each, and cases that
 /// undecided expectations need up to `repeat_max` times. In the simulator the same command gives
 /// the same bytes, whatever --jobs is.
 #[derive(Args)]
 pub struct Run {
-    /// The experiment's TOML file
+    /// TOML file of the experiment
     experiment: PathBuf,
     /// Backend [default: live for root, sim for others, or the only one that the file allows]
     #[arg(long, value_enum)]
     on: Option<On>,
-    /// Seed of the first repetition; the others count up from it
+    /// Seed of the first repetition; each further repetition has the next number as its seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of repetitions of every case, instead of the file's `repeat`; no further ones for
@@ -48,8 +48,8 @@ pub struct Run {
     /// that need others are left out); may be repeated
     #[arg(long, value_name = "AXIS=LABEL")]
     point: Vec<String>,
-    /// Number of concurrent runs, to begin with [default: sim one per core, live 4 but at most 200 Mb/s in all,
-    /// vm 1]. Runs whose network is late are made again with fewer
+    /// Number of runs at the same time, at first [default: sim one per core, live 4 but at most 200 Mb/s in
+    /// all, vm 1]. Runs whose emulated network was late are repeated with fewer at the same time
     #[arg(
         long,
         value_name = "N",
@@ -63,8 +63,8 @@ pub struct Run {
     /// them
     #[arg(long, value_name = "I/N", conflicts_with = "json")]
     shard: Option<Shard>,
-    /// Use the runs that the folder has from an earlier command, if they are of the same experiment,
-    /// seed, options and program
+    /// Keep the runs that an earlier command wrote into the folder of --out, if they are of the same
+    /// experiment, seed, options and program; make only the missing ones
     #[arg(long)]
     resume: bool,
     /// Print one JSON object on standard output instead of a table
@@ -75,13 +75,13 @@ pub struct Run {
     /// [default: out/NAME; with --shard out/NAME/shard-I]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// In the simulator also write the packets at the bottleneck, one pcapng file for each run, into
-    /// this folder: headers with checksums as they come to its queue, drops with a comment, and the
-    /// opposite direction; at most 1,000,000 packets a file
+    /// In the simulator also write the packets at the bottleneck into this folder, one pcapng file for each
+    /// run: the headers, with checksums, of each packet that arrives at the bottleneck's queue, dropped ones
+    /// with a comment, and of the packets in the opposite direction; at most 1,000,000 packets a file
     #[arg(long, value_name = "FOLDER")]
     pcap: Option<PathBuf>,
-    /// Write each flow of each run as a qlog file (JSON-SEQ) into this folder, too: its samples and, in
-    /// the simulator, the events of its law
+    /// Write each flow of each run also as a qlog file (JSON-SEQ) into this folder: the flow's samples and, in
+    /// the simulator, the events of the flow's law
     #[arg(long, value_name = "FOLDER")]
     qlog: Option<PathBuf>,
 }
@@ -98,10 +98,10 @@ pub enum On {
 }
 
 impl On {
-    /// Returns the named backend, or the default for this experiment and this user.
+    /// Returns the backend that `on` names; with `None` the default for this experiment and this user.
     ///
     /// # Errors
-    /// The experiment can't be run on it.
+    /// The experiment does not allow the backend.
     pub fn arm(on: Option<Self>, experiment: &Experiment) -> Result<Arm> {
         let Some(on) = on else {
             return arms::default_arm(experiment);
@@ -123,7 +123,7 @@ impl From<On> for Arm {
 }
 
 impl Run {
-    /// Makes the runs, writes the files, and prints the result.
+    /// Makes the runs, writes the result's files, and prints the result.
     pub fn execute(self) -> Result<bool> {
         let mut request = self.request()?;
         let experiment = request.experiment()?;
@@ -150,7 +150,10 @@ impl Run {
             traces,
         };
         if self.pcap.is_some() && arm != Arm::Sim {
-            bail!("--pcap: only simulated runs are captured; add --on sim, or use tcpdump");
+            bail!(
+                "--pcap captures packets of simulated runs only; add --on sim, or remove --pcap \
+                 and run tcpdump"
+            );
         }
         if self.laws.is_some() && arm != Arm::Sim {
             bail!(
@@ -200,7 +203,7 @@ impl Run {
     }
 }
 
-/// Returns why the simulator is used, for a message when no backend was named.
+/// Returns why the simulator is used, for a message when --on was not given.
 fn why_simulated(experiment: &Experiment) -> String {
     let name = &experiment.name;
     if arms::is_root() {

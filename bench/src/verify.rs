@@ -46,20 +46,23 @@ pub struct Verify {
     /// clock, and another version's layout of flows
     #[arg(long, conflicts_with_all = ["replay", "lift", "table", "smallest"])]
     handover: bool,
-    /// Print one JSON object on standard output instead of a table
+    /// Print the report as one JSON object
     #[arg(long, conflicts_with_all = ["replay", "lift", "table", "smallest"])]
     json: bool,
-    /// Run the case in this file and print its events
+    /// Run the case in this file, which an earlier failure printed, and print its events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cases", "seed", "jobs", "lift"])]
     replay: Option<PathBuf>,
     /// Relax the assumptions one by one and print the difference between the two senders
     #[arg(long, conflicts_with_all = ["law", "guest", "jobs"])]
     lift: bool,
-    /// Print a table of each law over each guest's TCP: where it is exact, and its price
+    /// Print a table with a row for each law over each guest's TCP: whether the guest sends exactly what a
+    /// native sender would, and by how much the guest's own window stays below that sender's where it does
+    /// not
     #[arg(long, conflicts_with_all = ["law", "guest", "jobs", "replay", "lift"])]
     table: bool,
-    /// Print the smallest case in which f's window exceeds the guest's own, which a receive window
-    /// cannot express: for any reason, or because f's slow-start threshold is the higher one
+    /// Print the smallest case in which the window of f exceeds the guest's congestion window, so that no
+    /// receive window can make the guest send as much: for any reason, or because the slow-start threshold
+    /// of f is higher than the guest's
     #[arg(long, value_enum, value_name = "REASON", num_args = 0..=1, default_missing_value = "any",
           conflicts_with_all = ["guest", "jobs", "cases", "seed", "replay", "lift", "table"])]
     smallest: Option<ReasonName>,
@@ -68,39 +71,40 @@ pub struct Verify {
 /// The values of `--smallest`.
 #[derive(Clone, Copy, ValueEnum)]
 enum ReasonName {
-    /// Any
+    /// Any reason
     Any,
-    /// The slow-start threshold
+    /// The slow-start threshold of f is higher than the guest's
     Threshold,
 }
 
 /// The values of `--law`.
 #[derive(Clone, Copy, ValueEnum)]
 enum LawName {
-    /// NewReno that obeys RFC 3168
+    /// NewReno that reacts to ECN marks as in RFC 3168
     Ecn,
-    /// RFC 8257, toward a DCTCP receiver
+    /// DCTCP (RFC 8257), with a receiver that is a DCTCP receiver
     Dctcp,
 }
 
 /// The values of `--guest`.
 #[derive(Clone, Copy, ValueEnum)]
 enum GuestName {
-    /// NewReno without ECN
+    /// NewReno that does not negotiate ECN
     #[value(name = "newreno")]
     NewReno,
     /// NewReno with ECN, whose port removes the ECN offer from its SYN
     EcnStripped,
 }
 
-/// Minimum number of cases for coverage: fewer say nothing about a class that 1 % of them should
-/// have.
+/// Minimum number of cases for a check of coverage. With fewer cases, a class that 1 % of cases should have could be
+/// missing by chance.
 const COVERAGE_CASES_MIN: u64 = 1_000;
-/// Default number of cases.
+/// Number of random cases if --cases is not given.
 const CASES: u64 = 10_000;
 
 impl Verify {
-    /// Verifies, replays, or prints a table or the smallest case; returns false for a refutation.
+    /// Verifies random cases, replays a case, or prints a table or the smallest case. Returns false, for exit status 1,
+    /// if a case refutes the theorem.
     pub fn execute(self) -> Result<bool> {
         if let Some(path) = &self.replay {
             return self.replay(path);
@@ -124,7 +128,7 @@ impl Verify {
         let report = campaign.run(COMPILED, &|cases| bar.inc(cases), &cancel);
         bar.finish_and_clear();
         let Some(report) = report else {
-            bail!("cancelled; everything was removed");
+            bail!("cancelled by a signal; no result was printed");
         };
         if self.json {
             outln!("{:#}", self.object(&campaign, &report));
@@ -224,8 +228,8 @@ impl Verify {
         })
     }
 
-    /// Prints the smallest case in which the windows cross, as a file for `--replay`; returns false
-    /// if there is none.
+    /// Prints the smallest case in which the window of f exceeds the guest's congestion window, as a file for
+    /// `--replay`. Returns false if it finds none.
     fn print_smallest(&self, reason: ReasonName) -> bool {
         let law = self.campaign().law;
         let reason = match reason {
@@ -244,8 +248,8 @@ impl Verify {
         true
     }
 
-    /// Prints a counter-example; on standard error with --json, so that standard output is one
-    /// object.
+    /// Prints the counter-example with this number as a file for `--replay`; to standard error with --json, so that
+    /// standard output is one object.
     fn print_counter_example(&self, campaign: &Campaign, number: u64) {
         let (law, guest) = self.names();
         let plan = campaign.shrink(COMPILED, &campaign.plan(number));
@@ -281,7 +285,8 @@ impl Verify {
     }
 }
 
-/// Returns the classes that too few cases had; none if there are too few cases to tell.
+/// Returns the classes of situations that occurred in less than 1 % of the cases; none if there are fewer than
+/// `COVERAGE_CASES_MIN` cases.
 fn rare(report: &Report) -> Vec<Class> {
     if report.cases < COVERAGE_CASES_MIN {
         return Vec::new();
@@ -294,7 +299,7 @@ fn share(count: u64, of: u64) -> String {
     format!("{count:>8}  {percent:>5.1} %")
 }
 
-/// Returns a bar of so many things of this name; hidden if standard error is no terminal.
+/// Returns a progress bar for `number` items called `what`; hidden if standard error is no terminal.
 pub(super) fn bar(number: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! What `uc-bench run` and `uc-bench merge` do last: make the runs that a result lacks, and write it.
+//! The last part of `uc-bench run` and `uc-bench merge`: makes the runs that a result lacks, and writes the result.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -10,22 +10,22 @@ use uc_experiment::RunRecord;
 
 use crate::batch::Batch;
 
-/// Where a result goes.
+/// The folder and the format in which a result is written.
 pub struct Whole {
-    /// Folder of the files.
+    /// Folder into which the result's files are written.
     pub folder: PathBuf,
-    /// Whether runs that the folder has are used.
+    /// Whether runs that the folder already has are used.
     pub resume: bool,
     /// Whether one JSON object is printed instead of a table.
     pub json: bool,
 }
 
 impl Whole {
-    /// Makes the runs that are lacking, those that undecided expectations need as well, and writes
-    /// and prints the result. Returns whether every expectation holds or differs with a reason.
+    /// Makes the missing runs, and further ones that undecided expectations need; then writes and prints the result.
+    /// Returns whether every expectation holds, or differs for a reason that the file gives.
     ///
     /// # Errors
-    /// A run failed, or a file can't be written; the runs that had ended are in the folder.
+    /// A run failed, or a file can't be written. The folder has the runs that ended before.
     pub fn complete(&self, mut sweep: Sweep, batch: &Batch) -> Result<bool> {
         let folder = Folder::make(self.folder.clone())?;
         let mut ledger = self.open(&mut sweep, &folder, None)?;
@@ -56,7 +56,7 @@ impl Whole {
         Ok(report.holds())
     }
 
-    /// Makes a part of the runs, for `uc-bench merge`.
+    /// Makes the runs of one shard, for `uc-bench merge`.
     ///
     /// # Errors
     /// As [`Whole::complete`].
@@ -90,7 +90,7 @@ impl Whole {
     }
 }
 
-/// Makes the runs that `which` names; each is on disk as soon as it has ended.
+/// Makes the runs that `which` returns. Each run is on disk as soon as it has ended.
 fn make(
     sweep: &mut Sweep,
     which: impl Fn(&Sweep) -> Vec<Task<'_>>,
@@ -108,7 +108,9 @@ fn make(
     let (ledger, records) = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     if done.is_err() && ledger.runs() > 0 {
         let (runs, path) = (ledger.runs(), ledger.path().display());
-        errln!("uc-bench: {runs} runs are in {path}; the same command with --resume goes on");
+        errln!(
+            "uc-bench: {runs} runs are in {path}; run the same command with --resume to continue"
+        );
     }
     done?;
     records.into_iter().try_for_each(|record| sweep.add(record))

@@ -159,7 +159,7 @@ fn two_cases_of_one_result_are_compared_by_their_groups() {
     );
     refusal(
         uc(&folder, &["compare", "a", "a", "--case", "only"]),
-        &["--case only: write CASE_OF_A=CASE_OF_B"],
+        &["--case only: write the names of a case of either result: CASE_OF_A=CASE_OF_B"],
     );
 }
 

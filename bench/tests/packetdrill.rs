@@ -55,10 +55,10 @@ fn a_failure_is_printed_with_its_place_and_a_skipped_script_with_its_reason() {
         "fails.pkt:2:1: no file descriptor 4 is open",
         "unread.pkt:1:11: expected `,`",
         "0 passed, 2 failed, 4 skipped",
-        "1  skipped: needs TCP over UDP",
-        "1  skipped: needs the command touch",
-        "1  skipped: needs Accurate ECN (RFC 9768)",
-        "1  skipped: needs the setting net.ipv4.tcp_sack=7x",
+        "1  skipped: TCP over UDP is not supported",
+        "1  skipped: the command touch is not supported",
+        "1  skipped: Accurate ECN (RFC 9768) is not supported",
+        "1  skipped: the setting net.ipv4.tcp_sack=7x is not supported",
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
@@ -73,11 +73,14 @@ fn a_file_or_law_that_cannot_be_played_is_an_error() {
     for (arguments, why) in [
         (&["/no/such.pkt"][..], "/no/such.pkt"),
         (&[&*empty], "no file ends in .pkt"),
-        (&[&*script, "--port", "ecn"], "--port needs --on live"),
-        (&[&*script, "--shell"], "--shell needs --on live"),
+        (
+            &[&*script, "--port", "ecn"],
+            "add --on live, or remove --port",
+        ),
+        (&[&*script, "--shell"], "add --on live, or remove --shell"),
         (
             &[&*script, "--on", "live", "--port", "none"],
-            "no law 'none'",
+            "there is no law 'none'",
         ),
         (&[], "FILE"),
     ] {

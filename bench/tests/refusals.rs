@@ -26,7 +26,7 @@ const MALFORMED: [(&str, &str, &[&str]); 7] = [
     (
         "\"10Mbit\"",
         "10",
-        &["t.toml:", "the unit is missing", "\"10Mbit\""],
+        &["t.toml:", "a number in a file needs a unit", "\"10Mbit\""],
     ),
     (
         "\"10Mbit\"",
@@ -86,7 +86,10 @@ fn missing_files_and_senseless_overrides_are_refused() {
         ),
         (
             "network.rate=1",
-            &["--set network.rate=1", "unit is missing"],
+            &[
+                "--set network.rate=1",
+                "a number in a file needs a unit and quotes",
+            ],
         ),
         ("repeat=0", &["repeat: is 0", "run it at least once"]),
     ] {
@@ -114,7 +117,7 @@ const UNSUITED: [(&str, &str, &[&str], &[&str]); 6] = [
         "sample = \"100ms\"",
         "sample = \"100ms\"\narms = [\"sim\"]",
         &["--on", "live"],
-        &["t.toml:", "arms", "not to be run on live", "--on sim"],
+        &["t.toml:", "arms", "exclude backend live", "--on sim"],
     ),
     (
         "congestion_control = \"reno\"",

@@ -219,7 +219,10 @@ fn a_variant_has_a_record_of_its_own_that_knows_its_overrides() {
     let other = ["t/small", "--set", "network.rate=5Mbit", "--as", "t/fast"];
     refusal(
         repository.command(&other),
-        &["t/fast.jsonl is of --set network.rate=20Mbit", "--as"],
+        &[
+            "t/fast.jsonl was made with --set network.rate=20Mbit",
+            "--as",
+        ],
     );
 }
 
@@ -254,7 +257,10 @@ fn an_impossible_command_is_refused_in_one_line() {
     let elsewhere = tempfile::tempdir().unwrap();
     let mut command = repository.command(&["--all"]);
     command.current_dir(elsewhere.path());
-    refusal(command, &["experiments", "run it in the repository"]);
+    refusal(
+        command,
+        &["experiments", "run the command in the repository"],
+    );
 }
 
 #[test]
@@ -351,7 +357,7 @@ fn a_part_of_the_theorems_is_accepted_reproduced_and_shown_in_a_document() {
             .contains("docs/a.md: differs")
     );
     let live = repository.command(&[part, "--on", "live"]);
-    refusal(live, &["verify/smallest", "leave --on out"]);
+    refusal(live, &["verify/smallest", "remove --on"]);
 }
 
 /// Figures as `make bench` writes them.
@@ -377,7 +383,9 @@ fn figures_of_the_benchmark_and_means_of_rows_are_quoted_by_their_labels() {
     let missing = repository.reproduce(&["--docs"]);
     assert_eq!(missing.status, Some(1), "{missing:?}");
     assert!(
-        missing.stdout.contains("bench.jsonl: no such record"),
+        missing
+            .stdout
+            .contains("bench.jsonl: this record does not exist"),
         "{missing:?}"
     );
     fs::write(root.join("results/bench.json"), BENCH).unwrap();
@@ -399,15 +407,15 @@ fn figures_of_the_benchmark_and_means_of_rows_are_quoted_by_their_labels() {
     for (wrong, problem) in [
         (
             page.replace("; base=parsed, looked up", ""),
-            "rows of several `base`",
+            "these labels match rows with different `base`",
         ),
         (
             page.replace("name=data", "name=dat"),
-            "no row with these labels",
+            "no row of the record has these labels",
         ),
         (
             page.replace("bench: load", "bench: loads"),
-            "no number `loads`",
+            "no number in column `loads`",
         ),
     ] {
         fs::write(root.join("docs/a.md"), wrong).unwrap();

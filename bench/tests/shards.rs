@@ -243,13 +243,21 @@ fn records_of_another_file_seed_or_program_are_refused_by_name() {
     merge(&["b/runs.jsonl", "--repeat is 5, not 2"]);
     // A run that no command of this seed makes, and one whose numbers were changed.
     replaced("\"run\":1,", "\"run\":9,");
-    merge(&["b/runs.jsonl", "run 9, seed 4", "no such run"]);
+    merge(&[
+        "b/runs.jsonl",
+        "run 9, seed 4",
+        "has no run with this point",
+    ]);
     fs::write(&file, &good).unwrap();
     fs::create_dir(folder.path().join("c")).unwrap();
     let changed = good.replacen("\"delivered_bytes\":[", "\"delivered_bytes\":[1", 9);
     fs::write(folder.path().join("c").join(RUNS), changed).unwrap();
     let refused = outcome(uc(&folder, &["merge", "a", "b", "c", "--out", "m"]));
-    assert_refusal(&refused, &["c/runs.jsonl", "two records of it differ"], "c");
+    assert_refusal(
+        &refused,
+        &["c/runs.jsonl", "two records of this simulated run differ"],
+        "c",
+    );
     let merged = outcome(uc(&folder, &["merge", "a", "b", "--out", "m"]));
     assert_made(&merged);
 }
@@ -297,6 +305,10 @@ fn second_command_in_the_same_folder_is_refused_while_the_first_runs() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(begun);
-    let parts = ["o/runs.jsonl", "another command appends to it", "--out"];
+    let parts = [
+        "o/runs.jsonl",
+        "another command is appending runs to it",
+        "--out",
+    ];
     assert_refusal(&second, &parts, "second");
 }

@@ -1,4 +1,4 @@
-//! Requirements and images of runs with VMs as guests.
+//! What runs with VMs as guests need: QEMU, kernels, and the programs in the guests.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,12 @@ use uc_lab::vm::kernel::DEFAULT_SERIES;
 use uc_lab::vm::{Kernel, Programs};
 use uc_program::UC;
 
-/// Checks that this machine has what every guest needs: QEMU and the kernels.
+/// Checks that this machine has what every guest of these points needs: QEMU and the guests' kernels.
 pub(super) fn check(points: &[Point]) -> Result<()> {
-    uc_lab::need::check().context("guests' ports and their network are this kernel's")?;
+    uc_lab::need::check().context(
+        "--on vm runs the guests' ports and the network on this host's kernel, which lacks \
+         something",
+    )?;
     // Kernel series, and whether PVTCP's module is wanted for each.
     let mut series: BTreeMap<&str, bool> = BTreeMap::new();
     for point in points {
@@ -28,10 +31,10 @@ pub(super) fn check(points: &[Point]) -> Result<()> {
     inside(points.iter().map(|point| &point.experiment)).map(drop)
 }
 
-/// Returns the programs in the guests: this one, and `uc` if guests couple their connections.
+/// Returns the programs in the guests: this program, and `uc` if guests couple their connections.
 ///
 /// # Errors
-/// If `uc` is needed and not found.
+/// `uc` is needed and not found.
 pub(super) fn inside<'a>(
     experiments: impl IntoIterator<Item = &'a Experiment>,
 ) -> Result<Programs> {
@@ -42,11 +45,13 @@ pub(super) fn inside<'a>(
     if !couples {
         return Ok(this);
     }
-    let uc = UC.find().context("guests with `coupling` run `uc guest`")?;
+    let uc = UC
+        .find()
+        .context("the experiment has guests with `coupling`, in which the program `uc` runs")?;
     Ok(this.with(uc))
 }
 
-/// Returns whether the guests' own connections share a window, not their shadows on the port.
+/// Returns whether these guests couple their own connections, instead of their shadows at the port.
 fn couples(guests: &Guests) -> bool {
     guests.coupling.is_some() && !guests.is_coupled_by_port()
 }

@@ -1,4 +1,4 @@
-//! Documents whose numbers come from kept records, and the page of all of them.
+//! Documents that quote numbers from kept records, and the page that lists all records.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::records::{Kept, RESULTS, ids, kept_ids};
 
 /// Name of the page of all records, in the folder of the records.
 const PAGE: &str = "README.md";
-/// Name of the file with the number of results without a source in each document.
+/// Name of the file with each document's number of results that quote no record.
 const COUNTS: &str = "unsourced.counts";
 const COUNTS_HEAD: &str = "# How many numbers of each document look like results and are not from a record. These only fall.\n";
 
@@ -29,28 +29,28 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Writes the file.
+    /// Writes the changed document.
     pub fn write(&self, root: &Path) -> Result<()> {
         let path = root.join(&self.path);
         fs::write(&path, &self.text).with_context(|| path.display().to_string())
     }
 }
 
-/// The documents compared with the records.
+/// The differences between the documents and the records that they quote.
 pub struct Documents {
     /// Files whose numbers differ from the records.
     pub changed: Vec<Changed>,
     /// Problems that --accept cannot remedy, one line each.
     pub problems: Vec<String>,
-    /// Number of numbers that come from records.
+    /// Number of numbers in the documents that are quoted from records.
     pub quotes: usize,
 }
 
-/// Compares the README, the pages in `docs/`, the page of all records and the counts of numbers without
-/// a source with the records.
+/// Compares the README, the pages in `docs/`, the page of all records and the counts of unsourced numbers with the
+/// records.
 ///
 /// # Errors
-/// A file that can't be read.
+/// A file can't be read.
 pub fn read(root: &Path) -> Result<Documents> {
     let mut found = Documents {
         changed: Vec::new(),
@@ -97,7 +97,7 @@ impl Documents {
     }
 }
 
-/// Reads a file; an absent one is empty.
+/// Reads a file; returns an empty text if it does not exist.
 fn read_file(root: &Path, path: &Path) -> Result<String> {
     let path = root.join(path);
     if !path.exists() {
@@ -122,7 +122,7 @@ fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Reads how many numbers without a source each document may have.
+/// Reads for each document how many results without a source it may have.
 fn counts(root: &Path) -> Result<BTreeMap<PathBuf, usize>> {
     let text = read_file(root, &Path::new(RESULTS).join(COUNTS))?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -133,7 +133,7 @@ fn counts(root: &Path) -> Result<BTreeMap<PathBuf, usize>> {
     Ok(counts.collect())
 }
 
-/// Formats the page of all experiments and records.
+/// Returns the text of the page that lists all experiments and records.
 fn page(root: &Path) -> Result<String> {
     let mut entries: Vec<Entry> = Vec::new();
     for arm in Arm::ALL {
@@ -174,7 +174,7 @@ fn shown(kept: &Kept) -> Result<Shown> {
     })
 }
 
-/// The records, each read and judged once.
+/// The records, each of which is read and judged only once.
 struct Records<'a> {
     root: &'a Path,
     rows: rows::Records<'a>,
@@ -195,7 +195,7 @@ impl<'a> Records<'a> {
             return self.rows.look_up(quote);
         }
         let arm = Arm::ALL.into_iter().find(|arm| arm.name() == quote.arm);
-        let arm = arm.ok_or("no such backend")?;
+        let arm = arm.ok_or("no backend has this name; write sim, live, vm or rows")?;
         let mut judged = self.judged.borrow_mut();
         let key = (arm, quote.id.clone());
         let evaluation = judged.entry(key).or_insert_with(|| {
@@ -207,25 +207,41 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Finds the number in the verdicts of a record.
+/// Returns the quoted number from the verdicts of a record.
+///
+/// # Errors
+/// Why the quotation names no number, or several.
 fn quoted(evaluation: &Evaluation, quote: &Quote) -> Result<Quoted, String> {
     let named = evaluation.verdicts.iter();
     let mut named = named
         .filter(|verdict| verdict.name == quote.name)
         .peekable();
     if named.peek().is_none() {
-        return Err("no expectation of this name was judged".to_owned());
+        return Err(
+            "the experiment has no expectation of this name with runs in the record; correct the \
+             quotation's name"
+                .to_owned(),
+        );
     }
     let found: Vec<Option<Quoted>> = named.filter_map(|verdict| at(verdict, quote)).collect();
     match found[..] {
         [Some(one)] => Ok(one),
-        [None] => Err("the verdict has no such number".to_owned()),
-        [] => Err("the expectation has no verdict at these labels".to_owned()),
-        _ => Err("several verdicts have this name and these labels".to_owned()),
+        [None] => {
+            Err("the expectation's verdict lacks the quoted field; quote another field".to_owned())
+        }
+        [] => Err(
+            "the expectation has no verdict at these labels of the sweep; correct the quotation's \
+             labels"
+                .to_owned(),
+        ),
+        _ => Err(
+            "several verdicts have this name and these labels; quote with more labels".to_owned(),
+        ),
     }
 }
 
-/// Returns the number at the quote's labels; `None` if the verdict is of another point.
+/// Returns the number of a verdict at the quote's labels. Outer `None`: the verdict is of another point; inner `None`:
+/// it lacks the quoted field.
 fn at(verdict: &Verdict, quote: &Quote) -> Option<Option<Quoted>> {
     let is_fixed = |label: &&(String, String)| verdict.at.contains(label);
     let (fixed, moving): (Vec<_>, Vec<_>) = quote.at.iter().partition(is_fixed);

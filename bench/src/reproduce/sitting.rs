@@ -1,4 +1,4 @@
-//! Makes the runs that an experiment's expectations lack, and keeps their values only.
+//! Makes the runs that an experiment's expectations lack, and stores only their values.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,10 +9,10 @@ use uc_experiment::{Evaluation, Values, judge, why_late};
 use crate::batch::Batch;
 use crate::records::Kept;
 
-/// Makes the runs that `known` lacks: the file's repetitions of each point and case that an expectation
-/// needs, then those that undecided expectations need, as `uc-bench run` does. `save` gets the values of all
-/// new runs after each of them. Returns the new values, and the evaluation of all; none if the batch's
-/// time was up before.
+/// Makes the runs that `known` lacks: the file's repetitions of each point and case that an expectation needs, then the
+/// further ones of undecided expectations, as `uc-bench run` does. After each run, `save` gets the values of all new
+/// runs. Returns the new values, and the evaluation of known and new values; `None` if the batch's time was up before
+/// all runs were made.
 ///
 /// # Errors
 /// A run or `save` failed, or a run was too late to count, even alone; what was saved stays valid.
@@ -53,7 +53,10 @@ pub(super) fn complete(
             save(&new)
         })?;
         if let Some(why) = late.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            bail!("{why}, even alone; make the runs that lack on a quieter or faster machine");
+            bail!(
+                "{why}, even in a run without others at the same time; make the missing runs on a quieter or \
+                 faster machine"
+            );
         }
         let had = lock(&all);
         if !rounds.are_made(|point, case| had.runs_of(point, case)) {

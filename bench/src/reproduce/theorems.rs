@@ -15,16 +15,16 @@ use super::rows;
 use crate::records::write_file;
 use crate::verify::bar;
 
-/// Name of the record: all its parts.
+/// Name of the whole record of the theorems; its parts are `verify/…`.
 const VERIFY: &str = "verify";
 
-/// Returns the parts of the record that a name means: all, one or none.
+/// Returns the parts of the theorems' record that a name means: all, one, or none if the name is another record's.
 pub(super) fn parts(id: &str) -> Vec<Part> {
     let named = |part: &Part| id == VERIFY || id == part.name;
     PARTS.into_iter().filter(named).collect()
 }
 
-/// Makes the rows of a part, and compares them with the record or writes them.
+/// Makes the rows of a part again, and compares them with the record; with `accept` writes them.
 pub(super) fn answer(
     root: &Path,
     part: &Part,
@@ -61,7 +61,7 @@ pub(super) fn answer(
     Ok(Answer::Good(format!("accepted ({why})")))
 }
 
-/// Makes all rows, several at a time.
+/// Makes all rows of a part, `jobs` at the same time.
 fn made(part: &Part, jobs: usize, cancel: &AtomicBool) -> Result<Vec<String>> {
     let next = AtomicUsize::new(0);
     let bar = bar(part.rows as u64, "rows");
@@ -81,7 +81,11 @@ fn made(part: &Part, jobs: usize, cancel: &AtomicBool) -> Result<Vec<String>> {
         let mut all = Vec::new();
         for thread in threads {
             let Ok(made) = thread.join() else {
-                bail!("{}: a row failed for the reason above", part.name);
+                bail!(
+                    "{}: computing a row failed; the panic message printed before this line has \
+                     the cause",
+                    part.name
+                );
             };
             all.extend(made?);
         }
@@ -89,13 +93,13 @@ fn made(part: &Part, jobs: usize, cancel: &AtomicBool) -> Result<Vec<String>> {
     })?;
     bar.finish_and_clear();
     if cancel.load(Ordering::Relaxed) {
-        bail!("cancelled; nothing was written");
+        bail!("cancelled by a signal; no record was written");
     }
     all.sort_unstable();
     Ok(all.into_iter().map(|(_, row)| row).collect())
 }
 
-/// Returns the numbers of the rows that differ, from 1.
+/// Returns the numbers, from 1, of the rows that differ.
 fn differences(known: &[&str], fresh: &[String]) -> Vec<usize> {
     let rows = 0..known.len().max(fresh.len());
     let differs = |row: &usize| known.get(*row).copied() != fresh.get(*row).map(String::as_str);

@@ -13,20 +13,20 @@ use uc_words::fnv::fnv1a;
 /// Laws from outside the tree, as `uc law build` built them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Laws {
-    /// Path of their folder, as it was given.
+    /// Path of the laws' folder, as it was given.
     pub folder: String,
     /// Hash of the core that was built with these laws.
     pub hash: String,
 }
 
-/// A core that was loaded.
+/// A core with laws of your own that this process has loaded.
 struct Loaded {
     core: Core,
     /// Content of the core's file, for workers on other machines.
     bytes: Arc<[u8]>,
 }
 
-/// The cores of this process by their hash. They stay loaded until it ends.
+/// The cores that this process has loaded, by their hash. They stay loaded until the process ends.
 static LOADED: Mutex<BTreeMap<String, Loaded>> = Mutex::new(BTreeMap::new());
 
 impl Laws {
@@ -58,7 +58,11 @@ impl Laws {
         let path = self.path();
         if hash(&bytes) != self.hash {
             let (path, own) = (path.display(), hash(&bytes));
-            bail!("{path}: it is the core {own}, not {}", self.hash);
+            bail!(
+                "{path}: expected the library of laws with hash {}, found {own}; build the laws \
+                 again, or name their folder",
+                self.hash
+            );
         }
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.contains_key(&self.hash) {
@@ -68,8 +72,9 @@ impl Laws {
         let rows = core.laws();
         if let Some((new, known)) = Law::conflict(&rows) {
             bail!(
-                "{}: law {} has the number {} of law {}, of which this process has made runs, and another \
-                 name, machine, cut or traits; run it in another process",
+                "{}: law {} has number {}, which this process already uses for a different law \
+                 {}; run the \
+                 experiment in a new process",
                 self.folder,
                 new.name,
                 known.number,
@@ -109,8 +114,9 @@ impl Laws {
         let found = Laws::read(Path::new(&self.folder))?;
         known().with_context(|| {
             format!(
-                "{}: its laws were built again: their core is {}, that of the runs {}; make the runs again, \
-                 or name the folder with the earlier build by --laws",
+                "{}: the laws were built again after the runs: their hash is {}, that of the runs \
+                 {}; make the \
+                 runs again, or name the folder with the earlier build by --laws",
                 self.folder, found.hash, self.hash
             )
         })

@@ -1,5 +1,5 @@
-//! The runs of a folder on disk: each is appended as soon as it has ended, so that a later command
-//! goes on where one was interrupted, and another merges the folders of several machines.
+//! The runs of a folder on disk. Each run is appended as soon as it has ended, so that a later command goes on where
+//! one was interrupted, and another merges the folders of several machines.
 //!
 //! A file has one JSON object a line: a `sitting` for each command, which says what the command
 //! asked for, and a `run` with the whole record of each run that it made, in the format of `stored`.
@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::shard::Shard;
 use crate::stored::Stored;
 
-/// Name of the file.
+/// Name of the file to which a command appends its runs.
 pub const RUNS: &str = "runs.jsonl";
 
 /// The request of a command, and the version of its program.
@@ -25,13 +25,13 @@ pub const RUNS: &str = "runs.jsonl";
 pub struct Head {
     /// The experiment and the part of it that is run.
     pub request: Request,
-    /// The command's part of all runs; all if absent.
+    /// The command's part of all runs; `None`: the command makes all runs.
     pub shard: Option<Shard>,
     /// Hash of the keys that decide the runs.
     pub setup: String,
-    /// Commit of the program.
+    /// Commit of the program that made the runs.
     pub commit: String,
-    /// The program's core: [`Request::core`].
+    /// Hash of the program's core ([`Request::core`]).
     pub core: String,
 }
 
@@ -50,7 +50,7 @@ impl Head {
         })
     }
 
-    /// Returns why runs under `other` are none of this command's; `None` if they are.
+    /// Returns why runs under `other` are none of this command's; `None` if they are this command's.
     pub fn refusal(&self, other: &Head) -> Option<String> {
         let (mine, theirs) = (&self.request, &other.request);
         let listed = |list: &[String]| match list {
@@ -80,8 +80,8 @@ impl Head {
         Some(format!("its runs are of {of} {theirs}, not {mine}"))
     }
 
-    /// Returns why a result of this command has no part under `other`: [`Head::refusal`], or
-    /// because it asks for other repetitions or expectations.
+    /// Returns why the runs under `other` are no part of this command's result: [`Head::refusal`], or `other` asks for
+    /// other repetitions or expectations. `None`: they are a part.
     pub fn refusal_of_part(&self, other: &Head) -> Option<String> {
         let (mine, theirs) = (&self.request, &other.request);
         let repeat = |request: &Request| {
@@ -124,7 +124,7 @@ pub struct Held {
     pub heads: Vec<Head>,
     /// Runs in the order in which they ended.
     pub records: Vec<RunRecord>,
-    /// Size of the complete lines: a command that was killed may leave a torn one behind them.
+    /// Size in bytes of all complete lines: a command that was killed may leave an incomplete line behind them.
     whole_bytes: u64,
 }
 
@@ -164,7 +164,10 @@ impl Held {
         match serde_json::from_slice(line).map_err(|error| error.to_string())? {
             Line::Sitting(head) => self.heads.push(*head),
             Line::Run(_) if self.heads.is_empty() => {
-                return Err("a run before its sitting".to_owned());
+                return Err(
+                    "the line of a run comes before the first line of a command (`sitting`)"
+                        .to_owned(),
+                );
             }
             Line::Run(stored) => self.records.push(stored.into_record()?),
         }
@@ -197,7 +200,9 @@ pub fn records_of(lines: &[u8]) -> Result<Vec<RunRecord>> {
     lines
         .map(|line| match serde_json::from_slice(line)? {
             Line::Run(stored) => stored.into_record().map_err(|why| anyhow!(why)),
-            Line::Sitting(_) => Err(anyhow!("a sitting among the runs")),
+            Line::Sitting(_) => Err(anyhow!(
+                "expected lines of runs only, found the line of a command (`sitting`)"
+            )),
         })
         .collect()
 }
@@ -206,9 +211,9 @@ pub fn records_of(lines: &[u8]) -> Result<Vec<RunRecord>> {
 pub struct Ledger {
     path: PathBuf,
     head: Head,
-    /// Open, locked and with this command's sitting; `None` before the first run.
+    /// The file, open, locked and with this command's sitting; `None` before the first run.
     file: Option<File>,
-    /// Size of what remains of the file when it is opened.
+    /// Number of bytes of the file that are kept when it is opened.
     kept_bytes: u64,
     runs: usize,
 }
@@ -241,7 +246,7 @@ impl Ledger {
         Ok((ledger, held.records))
     }
 
-    /// Returns the file's path.
+    /// Returns the path of the file of runs.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -262,7 +267,9 @@ impl Ledger {
                 opened.with_context(|| format!("could not write {}", self.path.display()))?;
             self.file = Some(file);
         }
-        self.file.as_mut().ok_or_else(|| anyhow!("not open"))
+        self.file
+            .as_mut()
+            .ok_or_else(|| anyhow!("the file of runs is not open"))
     }
 
     fn open_file(&self) -> Result<File> {
@@ -272,7 +279,7 @@ impl Ledger {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                bail!("another command appends to it; name another folder by --out")
+                bail!("another command is appending runs to it; name another folder by --out")
             }
             // A file system without locks.
             Err(TryLockError::Error(_)) => {}

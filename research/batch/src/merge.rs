@@ -53,12 +53,12 @@ pub fn merge(folders: &[PathBuf]) -> Result<Sweep> {
     }
     refuse_missing(&sweep, &parts)?;
     if empty.is_some() {
-        bail!("{no_runs}; leave the folder out: the others have all");
+        bail!("{no_runs}; do not name this folder: the other folders have all runs");
     }
     Ok(sweep)
 }
 
-/// Returns why the runs of a folder are no part of the whole.
+/// Returns why the runs of a folder can't be merged into the result that `whole` describes; `None`: they can.
 fn refusal(whole: &Head, held: &Held) -> Option<String> {
     let last = held.heads.last()?;
     let mut heads = held.heads.iter();
@@ -90,7 +90,8 @@ fn refuse_missing(sweep: &Sweep, parts: &[(&Path, Option<Shard>)]) -> Result<()>
     }
 }
 
-/// Returns the folder of a part, or the one that its neighbours' names lead to.
+/// Returns the folder of a part of the runs. For a part without one, it derives the name from the folders of other
+/// parts.
 fn folder_of(wanted: Option<Shard>, parts: &[(&Path, Option<Shard>)]) -> PathBuf {
     let known = parts.iter().find(|(_, shard)| *shard == wanted);
     if let Some((folder, _)) = known {

@@ -1,6 +1,5 @@
-//! The form of a run in the file of runs: all samples of a flow, or of the queue, as columns. A
-//! column's name stands there once, and columns without a value are left out, so a sample takes
-//! about 70 bytes.
+//! The form of a run in the file of runs: all samples of a flow, or of the queue, as columns. A column's name occurs
+//! once, and columns without a value are left out, so a sample takes about 70 bytes.
 
 use serde::{Deserialize, Serialize};
 use uc_experiment::{FlowRecord, FlowSample, QueueSample, RunRecord};
@@ -9,7 +8,7 @@ use uc_experiment::{FlowRecord, FlowSample, QueueSample, RunRecord};
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {
-    /// The record without samples.
+    /// The record of the run, without its samples.
     record: RunRecord,
     /// Samples of each flow of the run.
     samples: Vec<FlowColumns>,
@@ -35,7 +34,9 @@ impl Stored {
         let mut record = self.record;
         let (flows, samples) = (record.flows.len(), self.samples.len());
         if flows != samples {
-            return Err(format!("{flows} flows, but samples of {samples}"));
+            return Err(format!(
+                "the run's record is damaged: it has {flows} flows, but {samples} tables of samples"
+            ));
         }
         for (flow, columns) in record.flows.iter_mut().zip(&self.samples) {
             flow.samples = columns.rows()?;
@@ -144,7 +145,7 @@ columns! {
     }
 }
 
-/// Returns the values; none if all are missing.
+/// Returns the values of a column; an empty column if all values are missing.
 fn column<T>(values: impl Iterator<Item = Option<T>> + Clone) -> Vec<Option<T>> {
     let any = values.clone().any(|value| value.is_some());
     if any { values.collect() } else { Vec::new() }
@@ -154,7 +155,9 @@ fn same(name: &str, values: usize, samples: usize) -> Result<(), String> {
     if values == samples {
         return Ok(());
     }
-    Err(format!("{values} values of `{name}` in {samples} samples"))
+    Err(format!(
+        "the run's record is damaged: a table of {samples} samples has {values} values of `{name}`"
+    ))
 }
 
 #[cfg(test)]
@@ -205,18 +208,18 @@ mod tests {
         };
         assert_eq!(
             refused(r#""delivered_bytes":[0,"#, r#""delivered_bytes":["#),
-            "2 values of `delivered_bytes` in 3 samples"
+            "the run's record is damaged: a table of 3 samples has 2 values of `delivered_bytes`"
         );
         assert_eq!(
             refused("[null,3000,", "[null,"),
-            "2 values of `shadow_window_bytes` in 3 samples"
+            "the run's record is damaged: a table of 3 samples has 2 values of `shadow_window_bytes`"
         );
         assert_eq!(
             refused(
                 r#""samples":[{"at_ns":[0"#,
                 r#""samples":[{"at_ns":[],"delivered_bytes":[],"cwnd_segments":[],"snd_wnd_bytes":[],"srtt_us":[],"unacked_segments":[],"bytes_sent":[],"bytes_retransmitted":[],"total_retransmits":[],"mss_bytes":[]},{"at_ns":[0"#
             ),
-            "2 flows, but samples of 3"
+            "the run's record is damaged: it has 2 flows, but 3 tables of samples"
         );
         assert!(refused("cwnd_segments\":[", "cwnd\":[").contains("unknown field"));
     }

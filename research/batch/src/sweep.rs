@@ -13,8 +13,7 @@ use crate::rounds::Rounds;
 use crate::shard::Shard;
 use crate::task::{Task, tasks};
 
-/// Number of the point, place of the case in the file, number of the repetition: the order of
-/// records.
+/// Number of the point, index of the case in the file, and number of the repetition: the order of records.
 type Key = (u32, usize, u32);
 
 /// An experiment, the runs that were made, and those that are wanted.
@@ -22,14 +21,14 @@ pub struct Sweep {
     /// The request: experiment file, backend, options.
     pub request: Request,
     core: Core,
-    /// The experiment with its overrides.
+    /// The experiment, with its overrides applied.
     pub experiment: Experiment,
     /// Points of the experiment's sweep.
     pub points: Vec<Point>,
     rounds: Rounds,
     /// Runs by which the expectations are judged, in order.
     records: Vec<RunRecord>,
-    /// Runs that no round has asked for yet.
+    /// Runs that were made and that no round has asked for yet.
     spare: BTreeMap<Key, RunRecord>,
     made: BTreeSet<Key>,
 }
@@ -93,7 +92,9 @@ impl Sweep {
             record.point, record.case, record.run, record.seed
         );
         let key = self.key(&record);
-        let key = key.with_context(|| format!("{name}: the experiment has no such run"))?;
+        let key = key.with_context(|| {
+            format!("{name}: the experiment has no run with this point, case, number and seed")
+        })?;
         if self.made.insert(key) {
             self.spare.insert(key, record);
             return Ok(());
@@ -103,7 +104,8 @@ impl Sweep {
         let known = known.or_else(|| self.records.iter().find(same));
         if self.request.arm == Arm::Sim && known.is_some_and(|known| *known != record) {
             bail!(
-                "{name}: two records of it differ, so programs or files differed; make the runs again"
+                "{name}: two records of this simulated run differ, so different programs or files \
+                 made them; make the runs again"
             );
         }
         Ok(())
@@ -119,7 +121,7 @@ impl Sweep {
         (record.seed == seed).then_some((record.point, case, record.run))
     }
 
-    /// Returns the repetitions that a case has at a point.
+    /// Returns the repetitions that were made of a case at a point.
     fn had(&self, point: u32, case: &str) -> BTreeSet<u32> {
         let cases = &self.experiment.cases;
         let Some(case) = cases.iter().position(|known| known.name == case) else {
@@ -153,8 +155,8 @@ impl Sweep {
             .collect()
     }
 
-    /// Returns the first part, of `count`, that lacks runs of the first round; how many it lacks,
-    /// and how many it has in all.
+    /// Returns the first part, of `count`, that lacks runs of the first round, the number of runs that it lacks, and
+    /// the number of all its runs; `None`: no part lacks any.
     pub fn first_lacking(&self, count: u32) -> Option<(Shard, usize, usize)> {
         let all = self.first_round();
         let is_made = |task: &Task<'_>| self.had(task.point, &task.case.name).contains(&task.run);
@@ -169,7 +171,7 @@ impl Sweep {
         Some((shard, lacking, made.len()))
     }
 
-    /// Returns all runs of the first round, in an order by which parts are cut.
+    /// Returns all runs of the first round, in the order by which they are divided into parts.
     fn first_round(&self) -> Vec<Task<'_>> {
         let repeat = self.experiment.repeats(self.request.arm);
         self.tasks(|_, _| (0..repeat).collect())
@@ -213,7 +215,7 @@ impl Sweep {
         }
     }
 
-    /// Moves the runs that the rounds have asked for to those that are judged, in order.
+    /// Moves the runs for which the rounds have asked from `spare` to `records`, in order.
     fn take_wanted(&mut self) {
         let wanted = |key: &Key| {
             let case = self.experiment.cases.get(key.1);

@@ -7,13 +7,13 @@ use uc_experiment::{Case, Experiment, Point};
 /// One run of one case at one point.
 #[derive(Clone)]
 pub struct Task<'a> {
-    /// The experiment at this point.
+    /// The experiment at the point of the run.
     pub experiment: &'a Experiment,
-    /// The point's number.
+    /// Number of the point in the sweep.
     pub point: u32,
-    /// The case to run.
+    /// The case that is run.
     pub case: &'a Case,
-    /// Which repetition, from 0.
+    /// Number of the repetition, from 0.
     pub run: u32,
     /// The seed of all random numbers of the run.
     pub seed: u64,
@@ -29,9 +29,9 @@ impl Task<'_> {
     }
 }
 
-/// Returns the tasks repetition by repetition, so that a temporary disturbance of a live batch
-/// affects all cases alike. `runs_of` names the repetitions of a point and a case; `seed` is that of
-/// repetition 0. The core is the tree's.
+/// Returns the tasks repetition by repetition, so that a temporary disturbance of live runs affects all cases alike.
+/// `runs_of` returns the numbers of a case's repetitions at a point; `seed` is the seed of repetition 0. The core of
+/// the tasks is the repository's own.
 pub fn tasks(
     points: &[Point],
     seed: u64,
@@ -59,5 +59,5 @@ pub fn tasks(
 
 /// Returns the error of a cancelled task.
 pub fn cancelled() -> anyhow::Error {
-    anyhow!("cancelled; everything was removed")
+    anyhow!("cancelled by a signal; everything that the runs had made was removed")
 }

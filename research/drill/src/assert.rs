@@ -29,7 +29,11 @@ pub(crate) fn check(
         .map(|line| line.split('#').next().unwrap_or(""));
     let statements = lines.flat_map(|line| line.split(';')).map(str::trim);
     for statement in statements.filter(|statement| !statement.is_empty()) {
-        let lacks = |_| Stop::Lacks(format!("the Python `{statement}`"));
+        let lacks = |_| {
+            Stop::Lacks(format!(
+                "the Python statement `{statement}` is not supported"
+            ))
+        };
         if let Some(numbers) = names.run(statement).map_err(lacks)? {
             let seen: Vec<_> = numbers.iter().map(i64::to_string).collect();
             let why = format!("expected {statement}, seen {}", seen.join(" and "));
@@ -40,7 +44,7 @@ pub(crate) fn check(
 }
 
 impl Names<'_> {
-    /// Runs a statement; returns the compared numbers of an assertion that does not hold.
+    /// Runs a statement. Returns the compared numbers if it is an assertion that fails, otherwise `None`.
     fn run(&mut self, statement: &str) -> Result<Option<Vec<i64>>, Error> {
         let mut cursor = Cursor::new(statement);
         if cursor.take_word("print") {
@@ -50,7 +54,7 @@ impl Names<'_> {
             return self.assertion(&mut cursor);
         }
         let Some(name) = cursor.word() else {
-            return Err(cursor.error("a statement"));
+            return Err(cursor.error("expected a statement"));
         };
         let added = cursor.take("+=");
         if !added {
@@ -85,11 +89,11 @@ impl Names<'_> {
             numbers.push(right);
         }
         if numbers.len() < 2 {
-            return Err(cursor.error("a comparison"));
+            return Err(cursor.error("expected a comparison"));
         }
         // A message may follow.
         if !cursor.at_end() && !cursor.sees(",") {
-            return Err(cursor.error("the end of the assertion"));
+            return Err(cursor.error("expected the end of the assertion"));
         }
         Ok((!holds).then_some(numbers))
     }
@@ -144,6 +148,6 @@ impl Names<'_> {
         let field = field.and_then(|field| self.info.get(field));
         let variable = self.variables.get(name).or(field);
         let found = variable.copied().or(constant(name));
-        found.ok_or_else(|| cursor.error("a field of tcp_info, a variable or a constant"))
+        found.ok_or_else(|| cursor.error("expected a field of tcp_info, a variable or a constant"))
     }
 }

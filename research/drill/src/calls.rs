@@ -9,9 +9,8 @@ use crate::verdict::Stop;
 pub(crate) fn number(expression: &Expression) -> Result<i64, Stop> {
     match expression {
         Expression::Number(number) => Ok(*number),
-        Expression::Name(name) => {
-            constant(name).ok_or_else(|| Stop::Lacks(format!("the constant {name}")))
-        }
+        Expression::Name(name) => constant(name)
+            .ok_or_else(|| Stop::Lacks(format!("the constant {name} is not supported"))),
         Expression::Or(parts) => {
             let mut all = 0;
             for part in parts {
@@ -20,11 +19,13 @@ pub(crate) fn number(expression: &Expression) -> Result<i64, Stop> {
             Ok(all)
         }
         Expression::List(items) if items.len() == 1 => number(&items[0]),
-        other => Err(Stop::Lacks(format!("an argument such as {other}"))),
+        other => Err(Stop::Lacks(format!(
+            "the argument {other} is not supported"
+        ))),
     }
 }
 
-/// Returns an argument, or says that it is missing.
+/// Returns the argument at `index`, counted from 0; fails if the call has fewer arguments.
 fn argument(call: &Call, index: usize) -> Result<&Expression, Stop> {
     let missing = || Stop::Differs(format!("{} has no argument {}", call.name, index + 1));
     call.arguments.get(index).ok_or_else(missing)
@@ -35,7 +36,7 @@ fn is_null(expression: &Expression) -> bool {
     name(expression) == "NULL"
 }
 
-/// Returns whether an argument is an address without a family, which ends a connection.
+/// Returns whether an argument is the address family `AF_UNSPEC`: `connect` with it dissolves a connection.
 pub(crate) fn is_no_address(expression: &Expression) -> bool {
     name(expression) == "AF_UNSPEC"
 }
@@ -59,16 +60,20 @@ pub(crate) fn translate(
     };
     if call.name == "socket" {
         let written = argument(call, 1)?;
-        let kind =
-            number(written).map_err(|_| Stop::Lacks(format!("sockets of type {written}")))?;
+        let kind = number(written)
+            .map_err(|_| Stop::Lacks(format!("sockets of type {written} are not supported")))?;
         let nonblocking = known("SOCK_NONBLOCK");
         if kind & !(nonblocking | known("SOCK_CLOEXEC")) != known("SOCK_STREAM") {
-            return Err(Stop::Lacks(format!("sockets of type {written}")));
+            return Err(Stop::Lacks(format!(
+                "sockets of type {written} are not supported"
+            )));
         }
         return Ok(SystemCall::Socket(kind & nonblocking != 0));
     }
     if call.arguments.iter().any(is_null) {
-        return Err(Stop::Lacks("calls with NULL".to_owned()));
+        return Err(Stop::Lacks(
+            "a system call with the argument NULL is not supported".to_owned(),
+        ));
     }
     let first = || fd(number_at(0)?);
     Ok(match call.name.as_str() {
@@ -76,7 +81,9 @@ pub(crate) fn translate(
         "listen" => SystemCall::Listen(first()?),
         "accept" => SystemCall::Accept(first()?),
         "connect" if is_no_address(argument(call, 1)?) => {
-            return Err(Stop::Lacks("connect with AF_UNSPEC".to_owned()));
+            return Err(Stop::Lacks(
+                "connect with AF_UNSPEC is not supported".to_owned(),
+            ));
         }
         "connect" => SystemCall::Connect(first()?),
         "close" => SystemCall::Close(first()?),
@@ -99,7 +106,10 @@ pub(crate) fn translate(
         "send" | "sendto" => {
             let flags = argument(call, 3)?;
             if number(flags)? & !known("MSG_NOSIGNAL") != 0 {
-                return Err(Stop::Lacks(format!("{} with the flags {flags}", call.name)));
+                return Err(Stop::Lacks(format!(
+                    "{} with the flags {flags} is not supported",
+                    call.name
+                )));
             }
             SystemCall::Send {
                 fd: first()?,
@@ -111,7 +121,7 @@ pub(crate) fn translate(
             2 => SystemCall::Shutdown(first()?, true),
             _ => {
                 return Err(Stop::Lacks(
-                    "shutdown of the receiving side alone".to_owned(),
+                    "shutdown of the receiving side alone is not supported".to_owned(),
                 ));
             }
         },
@@ -123,7 +133,9 @@ pub(crate) fn translate(
             }
             _ => {
                 let written = argument(call, 1)?;
-                return Err(Stop::Lacks(format!("fcntl with {written}")));
+                return Err(Stop::Lacks(format!(
+                    "fcntl with {written} is not supported"
+                )));
             }
         },
         "getsockopt" => SystemCall::GetOption(first()?, option(call)?),
@@ -131,17 +143,21 @@ pub(crate) fn translate(
             let option = option(call)?;
             SystemCall::SetOption(first()?, option, number_at(3)?)
         }
-        other => return Err(Stop::Lacks(format!("the system call {other}"))),
+        other => {
+            return Err(Stop::Lacks(format!(
+                "the system call {other} is not supported"
+            )));
+        }
     })
 }
 
-/// Returns whether `recv` peeks.
+/// Returns whether the flags of `recv` are `MSG_PEEK` (true) or 0 (false); refuses any other flags.
 fn peeks(flags: i64) -> Result<bool, Stop> {
     match flags {
         0 => Ok(false),
         flags if flags == known("MSG_PEEK") => Ok(true),
         _ => Err(Stop::Lacks(
-            "recv with flags other than MSG_PEEK".to_owned(),
+            "recv with flags other than MSG_PEEK is not supported".to_owned(),
         )),
     }
 }
@@ -157,6 +173,10 @@ fn option(call: &Call) -> Result<SocketOption, Stop> {
         "IP_TTL" | "IPV6_UNICAST_HOPS" => SocketOption::Hops,
         "IP_TOS" | "IPV6_TCLASS" => SocketOption::Class,
         "TCP_KEEPINIT" => SocketOption::SetupLimit,
-        _ => return Err(Stop::Lacks(format!("the socket option {written}"))),
+        _ => {
+            return Err(Stop::Lacks(format!(
+                "the socket option {written} is not supported"
+            )));
+        }
     })
 }

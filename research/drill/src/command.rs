@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::verdict::Stop;
 
-/// Commands without an effect on a new host: nothing is restored, and no queue paces.
+/// Commands that a target ignores, since a new host needs none of them: one restores sysctls, the other gives the
+/// interface a queue that does not pace.
 const IDLE: [&str; 2] = [
     "tc qdisc add dev tun0 root pfifo",
     "/tmp/sysctl_restore_${PPID}.sh",
@@ -18,9 +19,9 @@ pub enum Command<'a> {
     Settings(Vec<(String, String)>),
     /// `nstat` without a counter's name: counters count from 0.
     Forget,
-    /// `nstat | grep NAME`, also with `| grep " COUNT "`: a counter of the kernel has risen, by COUNT.
+    /// `nstat | grep NAME`: the kernel's counter NAME must have risen; with `| grep " COUNT "`, by COUNT.
     Counter(&'a str, Option<&'a str>),
-    /// `sockstat … | grep -c STATE | grep COUNT`: this many sockets must be in a state.
+    /// `sockstat … | grep -c STATE | grep COUNT`: exactly COUNT sockets must be in STATE.
     Count(State, &'a str),
     /// `tcpdrop -s TIME_WAIT`: all connections in TIME-WAIT end.
     DropTimeWait,
@@ -33,11 +34,11 @@ pub enum Command<'a> {
 /// A state that scripts count sockets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// TIME-WAIT.
+    /// State TIME-WAIT of a connection.
     TimeWait,
-    /// SYN-RECEIVED.
+    /// State SYN-RECEIVED of a connection.
     SynReceived,
-    /// CLOSED.
+    /// State CLOSED of a connection.
     Closed,
 }
 
@@ -52,32 +53,35 @@ impl fmt::Display for State {
 }
 
 impl State {
-    /// Reads FreeBSD's name of a state.
+    /// Reads FreeBSD's name of a state; refuses states other than those of [`State`].
     fn parse(name: &str) -> Result<Self, Stop> {
         let all = [Self::TimeWait, Self::SynReceived, Self::Closed];
         let found = all.into_iter().find(|state| state.to_string() == name);
-        found.ok_or_else(|| Stop::Lacks(format!("counting sockets in state {name}")))
+        found.ok_or_else(|| {
+            Stop::Lacks(format!("counting sockets in state {name} is not supported"))
+        })
     }
 
-    /// Checks a count of sockets in this state.
+    /// Checks the number of sockets in this state: `wanted` by the script, `seen` on the target.
     ///
     /// # Errors
-    /// [`Stop::Differs`] if the script wants another.
+    /// [`Stop::Differs`] if the two numbers differ.
     pub fn check(self, wanted: &str, seen: usize) -> Result<(), Stop> {
         if seen.to_string() == wanted {
             return Ok(());
         }
         Err(Stop::Differs(format!(
-            "expected {wanted} sockets in {self}, seen {seen}"
+            "expected {wanted} sockets in state {self}, found {seen}"
         )))
     }
 }
 
 impl<'a> Command<'a> {
-    /// Reads shell commands, one a line.
+    /// Reads shell commands, one per line. Leaves out comments, redirections of output, and commands that have no
+    /// effect on a new host.
     ///
     /// # Errors
-    /// [`Stop::Lacks`] with the name of a state that no host counts.
+    /// [`Stop::Lacks`] with the name of a state whose sockets no target counts.
     pub fn parse(text: &'a str) -> Result<Vec<Self>, Stop> {
         // Comments, and where the output goes, are no part of a command.
         let until = |line: &'a str, end| line.split(end).next().unwrap_or(line);
@@ -114,10 +118,10 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Returns a line that no host reads as what it lacks.
+/// Returns the stop for a shell command that the target does not support; its text names the command's first word.
 pub fn lacks(line: &str) -> Stop {
     let name = line.split_whitespace().next().unwrap_or("");
-    Stop::Lacks(format!("the command {name}"))
+    Stop::Lacks(format!("the command {name} is not supported"))
 }
 
 /// Reads `NAME=VALUE` words after `program`; a value may stand between double quotes.
@@ -210,16 +214,19 @@ mod tests {
         ] {
             assert_eq!(Command::parse(text), Ok(read), "{text}");
         }
-        let named = "counting sockets in state LISTEN".to_owned();
+        let named = "counting sockets in state LISTEN is not supported".to_owned();
         let refused = Command::parse("sockstat | grep -c LISTEN | grep 1");
         assert_eq!(refused, Err(Stop::Lacks(named)));
-        assert_eq!(lacks("rm -r x"), Stop::Lacks("the command rm".to_owned()));
+        assert_eq!(
+            lacks("rm -r x"),
+            Stop::Lacks("the command rm is not supported".to_owned())
+        );
     }
 
     #[test]
     fn a_count_is_compared_as_the_script_writes_it() {
         assert_eq!(State::Closed.check("2", 2), Ok(()));
-        let differs = "expected 1 sockets in TIME_WAIT, seen 2".to_owned();
+        let differs = "expected 1 sockets in state TIME_WAIT, found 2".to_owned();
         assert_eq!(State::TimeWait.check("1", 2), Err(Stop::Differs(differs)));
     }
 }

@@ -13,7 +13,7 @@ use crate::verdict::Stop;
 /// The packet that a script expects, and its context.
 pub(crate) struct Against<'a> {
     pub(crate) packet: &'a Packet,
-    /// The segment in the packet.
+    /// The TCP segment that the script expects.
     pub(crate) tcp: &'a Tcp,
     /// The difference that timestamps may have, in their own unit; `None`: any.
     pub(crate) stamps_apart: Option<u64>,
@@ -75,7 +75,11 @@ pub(crate) fn compare(
             "ttl" | "hlim" => u64::from(seen.hops) == *value,
             "tos" | "class" => u64::from(seen.class) == value & !3,
             "ect01" => matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1) || against.is_ecn_edited,
-            other => return Err(Stop::Lacks(format!("the IP field {other}"))),
+            other => {
+                return Err(Stop::Lacks(format!(
+                    "the IP field {other} is not supported"
+                )));
+            }
         };
         want(has, format!("{name} {value}"));
     }
@@ -111,12 +115,14 @@ pub(crate) fn compare(
     )))
 }
 
-/// Joins a segment with those before it, as packetdrill does: the sequence number and CWR are the
-/// first's, all else is the last's.
+/// Joins a segment with those before it, as packetdrill does. The result has the sequence number and CWR of the first
+/// segment, the payload length of all together, and every other field of the last.
 ///
 /// # Errors
-/// [`Stop::Differs`] if the two belong not together: other flags, numbers, windows or options, or
-/// segments of several sizes. `left` are the bytes that the script's line still lacks.
+/// [`Stop::Differs`] if `next` does not continue `whole`: its sequence number is not the next one; flags (except FIN,
+/// PSH and CWR), ACK number, window, time to live, traffic class or ECN differ; only one of the two has timestamps; or
+/// `next` is not `last_bytes` long, as the segment before it, and does not hold the `left` bytes that the script's
+/// line still lacks.
 pub(crate) fn join(
     whole: &Datagram,
     last_bytes: u16,
@@ -143,7 +149,7 @@ pub(crate) fn join(
     Ok(joined)
 }
 
-/// Returns a segment of the host with a script's numbers.
+/// Returns a segment of the host with sequence numbers, ACK numbers and timestamps as the script counts them.
 fn readable(numbers: &Numbers, wire: &Segment) -> Segment {
     let mut segment = *wire;
     let is_syn = wire.has(flags::SYN);

@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         };
         Error {
             place,
-            why: format!("expected {wanted}, found {seen}"),
+            why: format!("{wanted}, found {seen}"),
             lacks: None,
         }
     }
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn lacks(&mut self, feature: &'static str) -> Error {
         Error {
             lacks: Some(feature),
-            ..self.error("a feature that is read")
+            ..self.error("expected a feature that is read")
         }
     }
 
@@ -90,15 +90,15 @@ impl<'a> Cursor<'a> {
         sees
     }
 
-    /// Takes `token`, or fails.
+    /// Takes `token`, or returns an error that names it.
     pub(crate) fn expect(&mut self, token: &str) -> Result<(), Error> {
         if self.take(token) {
             return Ok(());
         }
-        Err(self.error(&format!("`{token}`")))
+        Err(self.error(&format!("expected `{token}`")))
     }
 
-    /// Takes the characters that `accepts`; may take none.
+    /// Takes and returns the characters up to the first that `accepts` refuses; may take none.
     pub(crate) fn take_while(&mut self, accepts: impl Fn(char) -> bool) -> &'a str {
         self.skip();
         let rest = self.rest();
@@ -107,17 +107,17 @@ impl<'a> Cursor<'a> {
         &rest[..end]
     }
 
-    /// Takes the text up to `end`, and `end` itself.
+    /// Takes the text up to `end`, and `end` itself; returns the text without `end`.
     pub(crate) fn take_until(&mut self, end: &str) -> Result<&'a str, Error> {
         let rest = self.rest();
         let Some(length) = rest.find(end) else {
-            return Err(self.error(&format!("`{end}` further down")));
+            return Err(self.error(&format!("expected `{end}` before the end of the file")));
         };
         self.at += length + end.len();
         Ok(&rest[..length])
     }
 
-    /// Takes a name: a letter or underscore, then letters, digits and underscores.
+    /// Takes a name: a letter or underscore, then letters, digits and underscores. `None` if no name comes next.
     pub(crate) fn word(&mut self) -> Option<&'a str> {
         self.skip();
         let first = self.rest().chars().next()?;
@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
         Some(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_'))
     }
 
-    /// Takes `word` if it comes next as a whole.
+    /// Takes `word` if it comes next as a whole; returns whether it did.
     pub(crate) fn take_word(&mut self, word: &str) -> bool {
         let before = self.at;
         if self.word() == Some(word) {
@@ -161,7 +161,7 @@ impl<'a> Cursor<'a> {
             .and_then(|number| N::try_from(number).ok())
             .ok_or_else(|| {
                 self.at = before;
-                self.error("a number in range")
+                self.error("expected a number within the field's range")
             })
     }
 }

@@ -13,11 +13,11 @@ use crate::verdict::Stop;
 const EVENTS_MAX: i64 = 8;
 /// Largest length of data in a call.
 const DATA_BYTES_MAX: i64 = 1 << 26;
-/// Bytes for control messages.
+/// Number of bytes of the buffer for control messages.
 const CONTROL_BYTES: usize = 512;
 /// Length of the longest address, of IPv6.
 const ADDRESS_BYTES: usize = 28;
-/// Where the flags are in `struct msghdr`, and its pointer and length of control messages.
+/// Offsets in `struct msghdr`: of the flags, and of the length of control messages.
 const MESSAGE_FLAGS: usize = 48;
 const CONTROL_LENGTH: usize = 40;
 
@@ -43,9 +43,14 @@ pub(crate) fn lay_out(
         "ioctl" => "fnv",
         "pipe" => "p",
         "splice" => "fzfznn",
-        other => return Err(Stop::Lacks(format!("the system call {other}"))),
+        other => {
+            return Err(Stop::Lacks(format!(
+                "the system call {other} is not supported"
+            )));
+        }
     };
-    let lacks = |what: &Expression| Stop::Lacks(format!("{} with {what}", call.name));
+    let lacks =
+        |what: &Expression| Stop::Lacks(format!("{} with {what} is not supported", call.name));
     let bounded = |index: usize, most: i64| {
         let Some(written) = call.arguments.get(index) else {
             return Ok(0);
@@ -232,11 +237,13 @@ fn event(fields: &[Expression]) -> Result<Memory, Stop> {
     Ok(memory)
 }
 
-/// Lays out `struct msghdr`.
+/// Lays out a `struct msghdr` in memory, from the fields in the script.
 fn message(name: &str, fields: &[Expression]) -> Result<Memory, Stop> {
     let receives = name == "recvmsg";
     if !receives && entry(fields, "msg_control").is_some() {
-        return Err(Stop::Lacks("control messages of sendmsg".to_owned()));
+        return Err(Stop::Lacks(
+            "control messages in sendmsg are not supported".to_owned(),
+        ));
     }
     let mut vectors = Memory::default();
     let mut count: u64 = 0;
@@ -244,10 +251,17 @@ fn message(name: &str, fields: &[Expression]) -> Result<Memory, Stop> {
         for item in items {
             let length = match item {
                 Expression::Fields(parts) if parts.len() == 2 => number(&parts[1])?,
-                _ => return Err(Stop::Lacks("such an msg_iov".to_owned())),
+                _ => {
+                    return Err(Stop::Lacks(
+                        "an element of msg_iov that is not {pointer, length} is not supported"
+                            .to_owned(),
+                    ));
+                }
             };
             if !(0..=DATA_BYTES_MAX).contains(&length) {
-                return Err(Stop::Lacks(format!("data of {length} bytes")));
+                return Err(Stop::Lacks(format!(
+                    "a buffer of {length} bytes is not supported"
+                )));
             }
             vectors.pointer(Argument::Memory(Memory::zeros(length as usize)));
             vectors.push(length.to_le_bytes());
@@ -273,7 +287,9 @@ fn message(name: &str, fields: &[Expression]) -> Result<Memory, Stop> {
 fn fields(written: &Expression) -> Result<&[Expression], Stop> {
     match written {
         Expression::Fields(fields) => Ok(fields),
-        other => Err(Stop::Lacks(format!("an argument such as {other}"))),
+        other => Err(Stop::Lacks(format!(
+            "the argument {other} is not supported"
+        ))),
     }
 }
 

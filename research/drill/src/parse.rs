@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<Script, Error> {
         });
     }
     match conditions.pop() {
-        Some((symbol, _)) => Err(cursor.error(&format!("`#endif` for `{symbol}`"))),
+        Some((symbol, _)) => Err(cursor.error(&format!("expected `#endif` for `{symbol}`"))),
         None => Ok(script),
     }
 }
@@ -69,7 +69,7 @@ fn flag(cursor: &mut Cursor<'_>) -> Result<Flag, Error> {
     let place = cursor.place();
     cursor.expect("--")?;
     let Some(name) = cursor.word() else {
-        return Err(cursor.error("the name of an option"));
+        return Err(cursor.error("expected the name of an option"));
     };
     let value = if cursor.take("=") {
         cursor.take_while(|c| !c.is_whitespace())
@@ -83,13 +83,13 @@ fn flag(cursor: &mut Cursor<'_>) -> Result<Flag, Error> {
     })
 }
 
-/// Takes the rest of `#ifdef`, `#ifndef`, `#else` or `#endif`.
+/// Takes a directive after its `#`, and updates `conditions`: the open symbols, each with whether it must be defined.
 fn directive(cursor: &mut Cursor<'_>, conditions: &mut Vec<(String, bool)>) -> Result<(), Error> {
     let name = cursor.word().unwrap_or("");
     match name {
         "ifdef" | "ifndef" => {
             let Some(symbol) = cursor.word() else {
-                return Err(cursor.error("a symbol"));
+                return Err(cursor.error("expected the name of a symbol after #ifdef or #ifndef"));
             };
             conditions.push((symbol.to_owned(), name == "ifdef"));
         }
@@ -100,7 +100,11 @@ fn directive(cursor: &mut Cursor<'_>, conditions: &mut Vec<(String, bool)>) -> R
         "endif" if !conditions.is_empty() => {
             conditions.pop();
         }
-        _ => return Err(cursor.error("`ifdef`, `ifndef`, or `else` and `endif` after one")),
+        _ => {
+            return Err(
+                cursor.error("expected `ifdef`, `ifndef`, or after one of them `else` or `endif`")
+            );
+        }
     }
     Ok(())
 }
@@ -132,7 +136,7 @@ fn moment(cursor: &mut Cursor<'_>) -> Result<Moment, Error> {
         decimals = cursor.take_while(digits);
     }
     if (whole.is_empty() && decimals.is_empty()) || decimals.len() > 9 {
-        return Err(cursor.error("a time in seconds"));
+        return Err(cursor.error("expected a time in seconds"));
     }
     let whole: u64 = format!("0{whole}").parse().unwrap_or(u64::MAX);
     let below: u64 = format!("{decimals:0<9}").parse().unwrap_or(0);
@@ -142,7 +146,7 @@ fn moment(cursor: &mut Cursor<'_>) -> Result<Moment, Error> {
             relative,
             time: Nanos(nanos),
         }),
-        None => Err(cursor.error("a time below 500 years")),
+        None => Err(cursor.error("expected a time below 500 years")),
     }
 }
 

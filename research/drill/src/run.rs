@@ -15,14 +15,15 @@ use crate::target::{Answer, Target};
 use crate::translate::Numbers;
 use crate::verdict::{Stop, Verdict};
 
-/// Tolerance of times unless the script gives one.
+/// Minimum tolerance of an event's time, unless the script gives one.
 const TOLERANCE: Nanos = Nanos::from_millis(4);
-/// Tolerance of times as a part of 1000 of the time since the event before, as in packetdrill.
+/// Tolerance of an event's time in thousandths of the time since the event before, as in packetdrill. The larger of
+/// both tolerances counts.
 const TOLERANCE_PERMILLE: u64 = 125;
-/// Longest wait for a packet at any time (`*`).
+/// Longest wait for a packet that a script expects at any time (`*`).
 const PATIENCE: Nanos = Nanos::from_secs(600);
 
-/// Plays a script and judges it.
+/// Plays a script on a target, up to the first event that does not hold.
 pub fn run(script: &Script, target: &mut dyn Target) -> Verdict {
     let head = script.flags.first().map(|flag| flag.place);
     let first = head.or(script.events.first().map(|event| event.place));
@@ -83,30 +84,32 @@ fn fails(call: &Call) -> bool {
     number(&call.result) == Ok(-1)
 }
 
-/// A blocking call under way.
+/// A blocking system call that has not returned.
 struct Waiting<'a> {
     call: &'a Call,
     begun: Nanos,
-    /// When it must return.
+    /// Time by which the call must return.
     due: Nanos,
 }
 
 struct Run<'a> {
     target: &'a mut dyn Target,
     numbers: Numbers,
-    /// The target's file descriptor of each of the script's.
+    /// The target's file descriptor by the script's.
     files: HashMap<i64, i64>,
-    /// The target's newest file descriptor, whose connection assertions are about.
+    /// The target's newest file descriptor, whose connection assertions are about; `None`: no socket was opened yet.
     newest: Option<i64>,
     tolerance: Nanos,
     permille: u64,
     /// The unit of timestamps; `None`: their values are not compared.
     stamp_tick: Option<Nanos>,
-    /// Whether a line matches one segment only.
+    /// Whether each line of the script matches exactly one segment (`--strict_segments`); otherwise segments that
+    /// follow each other count as one.
     is_strict: bool,
     /// The variables of the script's code.
     variables: HashMap<String, i64>,
-    /// The time of the last event, as written.
+    /// Time of the last event, from which relative times count: as written, but for a packet at any time (`*`) when it
+    /// was sent.
     base: Nanos,
     waiting: Option<Waiting<'a>>,
 }
@@ -177,7 +180,9 @@ impl<'a> Run<'a> {
             Act::Command(command) => self.target.command(command)?,
             Act::Code(code) => {
                 let info = self.newest.and_then(|fd| self.target.info(fd));
-                let info = info.ok_or_else(|| Stop::Differs("no socket has tcp_info".into()))?;
+                let info = info.ok_or_else(|| {
+                    Stop::Differs("there is no open socket from which to read tcp_info".into())
+                })?;
                 assert::check(code, &info, &mut self.variables)?;
             }
             Act::Sends(_) => {}
@@ -195,13 +200,15 @@ impl<'a> Run<'a> {
         tolerance: Nanos,
     ) -> Result<Nanos, Stop> {
         let Content::Tcp(tcp) = &packet.content else {
-            return Err(Stop::Lacks("packets of the host other than TCP".to_owned()));
+            return Err(Stop::Lacks(
+                "packets of the host other than TCP are not supported".to_owned(),
+            ));
         };
         crate::translate::understood(packet, tcp, self.target.is_kernel())?;
         let until = latest + tolerance;
         let Some((mut at, mut seen)) = self.target.next_sent(until) else {
             return Err(Stop::Differs(format!(
-                "the host sent nothing up to {until}"
+                "expected a packet of the host by {until}, but it sent none"
             )));
         };
         let mut last_bytes = seen.segment.payload_bytes;
@@ -269,7 +276,10 @@ impl<'a> Run<'a> {
                 self.waiting = Some(Waiting { call, begun, due });
                 Ok(())
             }
-            (None, _) => Err(Stop::Differs(format!("{} blocks", call.name))),
+            (None, _) => Err(Stop::Differs(format!(
+                "expected {} to return at once, but it blocks",
+                call.name
+            ))),
         }
     }
 
@@ -283,7 +293,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Judges a blocking call if it returns now, when it is due: a later call may depend on it.
+    /// Judges the blocking call if it is due and has returned: a later call may depend on it.
     fn finish_waiting_now(&mut self) -> Result<(), Stop> {
         let base = self.base;
         if let Some(waiting) = self.waiting.take_if(|waiting| base >= waiting.due) {
@@ -306,7 +316,9 @@ impl<'a> Run<'a> {
         let (name, due) = (&waiting.call.name, waiting.due);
         match self.target.completed() {
             Some((at, answer)) => self.returned(&waiting, at, &answer),
-            None => Err(Stop::Differs(format!("{name} did not return by {due}"))),
+            None => Err(Stop::Differs(format!(
+                "expected {name} to return by {due}, but it did not"
+            ))),
         }
     }
 
@@ -343,7 +355,7 @@ impl<'a> Run<'a> {
         let name = &call.name;
         let error = call.errno.as_deref();
         let wanted = error.map(|error| {
-            let lacks = || Stop::Lacks(format!("the error {error}"));
+            let lacks = || Stop::Lacks(format!("the error {error} is not supported"));
             constant(error).ok_or_else(lacks)
         });
         let wanted = wanted.transpose()?.unwrap_or(0);

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::syntax::Error;
 use crate::verdict::Verdict;
 
-/// Counts of scripts by outcome.
+/// Numbers of scripts that passed, failed and were skipped.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     passed: usize,
@@ -28,7 +28,12 @@ impl Tally {
     /// as failed.
     pub fn count_unread(&mut self, name: &str, error: &Error) {
         match error.lacks {
-            Some(feature) => *self.skipped.entry(feature.to_owned()).or_default() += 1,
+            Some(feature) => {
+                *self
+                    .skipped
+                    .entry(format!("{feature} is not supported"))
+                    .or_default() += 1
+            }
             None => self.failed.push(format!("{name}:{error}")),
         }
     }
@@ -55,7 +60,7 @@ impl fmt::Display for Tally {
         let mut reasons: Vec<_> = self.skipped.iter().collect();
         reasons.sort_by_key(|(reason, count)| (std::cmp::Reverse(**count), *reason));
         for (reason, count) in reasons {
-            writeln!(f, "{count:>6}  skipped: needs {reason}")?;
+            writeln!(f, "{count:>6}  skipped: {reason}")?;
         }
         Ok(())
     }

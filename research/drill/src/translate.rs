@@ -12,7 +12,7 @@ use crate::syntax::{Content, OtherOption, Packet, Tcp, TcpOption};
 use crate::target::{Datagram, Report};
 use crate::verdict::Stop;
 
-/// First sequence number of the peer: numbers wrap after 4 KiB.
+/// Sequence number on the wire for the peer's 0 in a script. After 4096 bytes the numbers wrap.
 const THEIRS: u32 = 0u32.wrapping_sub(4096);
 /// Number of SACK blocks that `uc_tcp::SackBlocks` holds.
 const SACK_BLOCKS_MOST: usize = 4;
@@ -23,7 +23,7 @@ const HOPS: u8 = 255;
 
 /// One end's initial sequence number, on the wire and in the script.
 ///
-/// A script's SYN has any number. All other numbers count from that SYN's.
+/// A script's SYN has any number. Later numbers in the script are relative to the SYN, which counts as 0 for them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Initial {
     wire: u32,
@@ -31,7 +31,7 @@ struct Initial {
 }
 
 impl Initial {
-    /// Returns what is added to a script's number; `is_syn`: of a segment with SYN.
+    /// Returns what a number on the wire has more than the script's; `is_syn`: the segment has SYN.
     fn added(self, is_syn: bool) -> u32 {
         let written = if is_syn { self.written } else { 0 };
         self.wire.wrapping_sub(written)
@@ -43,14 +43,14 @@ impl Initial {
 pub(crate) struct Numbers {
     ours: Initial,
     theirs: Initial,
-    /// Whether the peer's number is that of the present connection.
+    /// Whether `theirs` is the peer's number of the present connection.
     knows_theirs: bool,
-    /// The peer's number if its last SYN opens another connection.
+    /// The peer's number from a SYN that may open another connection; `None`: no such SYN is open.
     offered: Option<Initial>,
     stamps: Option<u32>,
-    /// Timestamps that the host has sent, by the script's.
+    /// Timestamps on the wire that the host has sent, by their values in the script.
     sent_stamps: HashMap<u32, u32>,
-    /// Whether the next SYN of the host may have numbers of its own.
+    /// Whether the host's next SYN may begin a new connection, so that its numbers are learned.
     opening: bool,
 }
 
@@ -77,7 +77,7 @@ impl Numbers {
         self.opening = true;
     }
 
-    /// Learns the host's numbers from what it sent, as `tcp` writes it.
+    /// Learns the host's numbers from a segment `seen` that it sent; `tcp` is the segment as the script writes it.
     pub(crate) fn learn(&mut self, tcp: &Tcp, seen: &Segment) {
         if tcp.flags & flags::SYN != 0 && seen.has(flags::SYN) && self.opening {
             self.opening = false;
@@ -99,17 +99,19 @@ impl Numbers {
         }
     }
 
-    /// Returns what the host's sequence numbers on the wire have more than the script's.
+    /// Returns what the host's sequence numbers on the wire have more than the script's; `is_syn`: on a segment with
+    /// SYN.
     pub(crate) fn ours(&self, is_syn: bool) -> u32 {
         self.ours.added(is_syn)
     }
 
-    /// Returns what the peer's sequence numbers on the wire have more than the script's.
+    /// Returns what the peer's sequence numbers on the wire have more than the script's; `is_syn`: on a segment with
+    /// SYN.
     pub(crate) fn theirs(&self, is_syn: bool) -> u32 {
         self.theirs.added(is_syn)
     }
 
-    /// Returns a timestamp of the host as scripts count.
+    /// Returns the script's value of a timestamp that the host sent.
     pub(crate) fn stamp(&self, wire: u32) -> u32 {
         wire.wrapping_sub(self.stamps.unwrap_or(0))
     }
@@ -118,11 +120,13 @@ impl Numbers {
     pub(crate) fn arriving(&mut self, packet: &Packet, tcp: &Tcp) -> Result<Datagram, Stop> {
         let Some(from) = tcp.range.from else {
             return Err(Stop::Differs(
-                "an arriving segment needs a sequence number".into(),
+                "the script gives an arriving segment no sequence number; add it".into(),
             ));
         };
         let Some(window) = tcp.window else {
-            return Err(Stop::Differs("an arriving segment needs a window".into()));
+            return Err(Stop::Differs(
+                "the script gives an arriving segment no window; add `win`".into(),
+            ));
         };
         let payload_bytes = u16::try_from(tcp.range.bytes)
             .map_err(|_| Stop::Differs("a segment holds at most 65,535 bytes".into()))?;
@@ -135,7 +139,7 @@ impl Numbers {
                     class = value & !3;
                     ecn = Ecn::from_bits(value & 3);
                 }
-                _ => return Err(Stop::Lacks(format!("the IP field {name}"))),
+                _ => return Err(Stop::Lacks(format!("the IP field {name} is not supported"))),
             }
         }
         let is_syn = tcp.flags & flags::SYN != 0;
@@ -176,7 +180,7 @@ impl Numbers {
     fn arriving_options(&self, tcp: &Tcp) -> Result<Options, Stop> {
         let Some(written) = &tcp.options else {
             return Err(Stop::Differs(
-                "an arriving segment needs its options".into(),
+                "the script gives an arriving segment no options; add `<…>`".into(),
             ));
         };
         let mut options = options(written, self.ours(tcp.flags & flags::SYN != 0));
@@ -189,14 +193,15 @@ impl Numbers {
         Ok(options)
     }
 
-    /// Makes the ICMP error that arrives. Without a quoted segment it quotes the host's first number.
+    /// Makes the ICMP error that arrives. If the script's error quotes no segment, it quotes the host's initial
+    /// sequence number.
     pub(crate) fn reported(&self, packet: &Packet) -> Result<Report, Stop> {
         let Content::Icmp(icmp) = &packet.content else {
-            return Err(Stop::Lacks("UDP datagrams".to_owned()));
+            return Err(Stop::Lacks("UDP datagrams are not supported".to_owned()));
         };
         let quoted = icmp.quoted.and_then(|range| range.from).unwrap_or(0);
         if packet.udp.is_some() {
-            return Err(Stop::Lacks("TCP over UDP".to_owned()));
+            return Err(Stop::Lacks("TCP over UDP is not supported".to_owned()));
         }
         Ok(Report {
             kind: icmp.kind.clone(),
@@ -249,26 +254,30 @@ pub(crate) fn sacked(blocks: &[(u32, u32)], added: u32) -> SackBlocks {
     made
 }
 
-/// Refuses what a target cannot carry; `is_kernel`: it carries any options and urgent data.
+/// Refuses what a target cannot carry; `is_kernel`: the target carries any options and urgent data.
 pub(crate) fn understood(packet: &Packet, tcp: &Tcp, is_kernel: bool) -> Result<(), Stop> {
     if packet.udp.is_some() {
-        return Err(Stop::Lacks("TCP over UDP".to_owned()));
+        return Err(Stop::Lacks("TCP over UDP is not supported".to_owned()));
     }
     if tcp.strange_flags.contains('A') {
-        return Err(Stop::Lacks("Accurate ECN (RFC 9768)".to_owned()));
+        return Err(Stop::Lacks(
+            "Accurate ECN (RFC 9768) is not supported".to_owned(),
+        ));
     }
     if !is_kernel && (tcp.urgent.is_some() || !tcp.strange_flags.is_empty()) {
-        return Err(Stop::Lacks("urgent data".to_owned()));
+        return Err(Stop::Lacks("urgent data is not supported".to_owned()));
     }
     for option in tcp.options.iter().flatten() {
         let feature = match option {
             TcpOption::Other(_) if is_kernel => continue,
-            TcpOption::Other(other) if other.kind == MD5 => "TCP MD5 signatures (RFC 2385)",
+            TcpOption::Other(other) if other.kind == MD5 => {
+                "the option TCP MD5 signature (RFC 2385)"
+            }
             TcpOption::Other(_) => "TCP Fast Open (RFC 7413)",
             TcpOption::Sack(blocks) if blocks.len() > SACK_BLOCKS_MOST => "a fifth SACK block",
             _ => continue,
         };
-        return Err(Stop::Lacks(feature.to_owned()));
+        return Err(Stop::Lacks(format!("{feature} is not supported")));
     }
     Ok(())
 }

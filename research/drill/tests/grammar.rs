@@ -120,12 +120,16 @@ fn a_call_keeps_its_arguments_result_and_error() {
 #[test]
 fn an_error_names_line_and_column_and_what_was_expected() {
     for (text, place, why) in [
-        ("+0 < S 0:0(0) win x", "1:19", "a number in range"),
+        (
+            "+0 < S 0:0(0) win x",
+            "1:19",
+            "a number within the field's range",
+        ),
         ("--a=b\n+0 > . 1:9(3) ack 1", "2:11", "are not 3 bytes"),
         ("+0 close(3 = 0", "1:12", "`,`"),
         ("\n  +0 < <mss 1>", "2:8", "the segment's flags"),
         ("#ifdef A\n+0 close(3) = 0\n", "3:1", "`#endif` for `A`"),
-        ("+0 `true", "1:5", "further down"),
+        ("+0 `true", "1:5", "before the end of the file"),
         ("+0 > . 1:1(0) ack 1 <mss 1,bad>", "1:31", "a TCP option"),
         ("x close(3) = 0", "1:1", "a time in seconds"),
     ] {

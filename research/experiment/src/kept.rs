@@ -1,7 +1,8 @@
 //! The kept record of an experiment on one backend: the values of its measures in each repetition,
 //! and where they come from. `results/README.md` shows all of them.
 //!
-//! A file has one JSON object a line: a head, and for each sitting its circumstances and rows.
+//! A file has one JSON object a line: a head, and for each sitting (the runs that one command added) its circumstances
+//! and rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::values::{Row, Value, Values};
 /// Why a kept record can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// A line is no object that a record may have there.
+    /// A line is not the JSON object that a record has at this place.
     #[error("line {line}: {why}; remove the file and accept the record again")]
     Line {
         /// Number of the line, from 1.
@@ -24,9 +25,12 @@ pub enum KeptError {
         why: String,
     },
     /// A row is of a point that the experiment's sweep does not have.
-    #[error("the experiment has no point {at}; accept the record again")]
+    #[error(
+        "the record has a row for point {at}, which the experiment's sweep lacks; accept the \
+         record again"
+    )]
     Point {
-        /// Labels of the point.
+        /// Labels of the point of the sweep.
         at: String,
     },
 }
@@ -48,7 +52,8 @@ pub struct Head {
     pub setup: String,
 }
 
-/// Where the runs of a sitting come from. A simulated run depends on the program alone.
+/// Where the runs of a sitting come from. A simulated run depends on the program alone: all fields after `core` are
+/// `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Circumstances {
@@ -65,12 +70,12 @@ pub struct Circumstances {
     /// Model of the machine's processors and their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Load average over a minute before the first and after the last run.
+    /// Load average over a minute, before the first run and after the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<[f64; 2]>,
 }
 
-/// A row of a file: a measure at a point, with its values from repetition `from` on.
+/// A row of a file: a measure at a point, and its values in consecutive repetitions, of which `from` is the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeptRow {
@@ -79,7 +84,7 @@ struct KeptRow {
     measure: Measure,
     #[serde(default, skip_serializing_if = "is_zero")]
     from: u32,
-    /// `null` where this sitting did not make the run.
+    /// Values, one per repetition; `null` where this sitting did not make the run.
     values: Vec<Option<Cell>>,
 }
 
@@ -131,7 +136,7 @@ pub struct Sitting {
 }
 
 impl Sitting {
-    /// Keeps the values of a sitting.
+    /// Creates a sitting from the values of its runs; measures without a run are left out.
     pub fn of(circumstances: Circumstances, points: &[Point], values: &Values) -> Self {
         let rows = values.rows().iter().filter(|row| !row.runs.is_empty());
         let rows = rows.map(|row| kept_row(row, points)).collect();
@@ -141,7 +146,7 @@ impl Sitting {
         }
     }
 
-    /// Returns the number of repetitions, of which some cases may have fewer.
+    /// Returns the number of repetitions of the row with most values; cases may have fewer.
     pub fn repetitions(&self) -> usize {
         let made = |row: &KeptRow| row.values.iter().flatten().count();
         self.rows.iter().map(made).max().unwrap_or(0)
@@ -190,7 +195,7 @@ impl KeptRow {
 pub struct KeptRecord {
     /// Experiment and backend.
     pub head: Head,
-    /// Sittings in the order of time; the simulator has one.
+    /// Sittings in the order of time; a record of the simulator has one.
     pub sittings: Vec<Sitting>,
 }
 
@@ -198,7 +203,8 @@ impl KeptRecord {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// [`KeptError::Line`]: the first line that is no object that a record may have there.
+    /// [`KeptError::Line`]: the first line that is no JSON object of a record, or not in order (a head, then sittings,
+    /// each followed by its rows).
     pub fn read(text: &str) -> Result<Self, KeptError> {
         let wrong = |line: usize, why: String| KeptError::Line { line, why };
         let mut head = None;
@@ -216,12 +222,12 @@ impl KeptRecord {
                 _ => {
                     return Err(wrong(
                         number,
-                        "a record, its sitting and rows in this order".into(),
+                        "expected one record, then a sitting, then its rows".into(),
                     ));
                 }
             }
         }
-        let head = head.ok_or_else(|| wrong(1, "no record".into()))?;
+        let head = head.ok_or_else(|| wrong(1, "expected a record, found an empty file".into()))?;
         Ok(Self { head, sittings })
     }
 
@@ -249,7 +255,7 @@ impl KeptRecord {
     /// Returns the values of all sittings.
     ///
     /// # Errors
-    /// [`KeptError::Point`]: the experiment was changed since.
+    /// [`KeptError::Point`]: a row is of none of `points`, as the experiment was changed since.
     pub fn values(&self, points: &[Point]) -> Result<Values, KeptError> {
         let rows = self.sittings.iter().flat_map(|sitting| &sitting.rows);
         rows.map(|row| {
@@ -273,7 +279,7 @@ impl KeptRecord {
         cases.map(str::to_owned).collect()
     }
 
-    /// Keeps the measures of one case alone, as if its name were another.
+    /// Removes the rows of all cases but `case`, and renames that case to `name`.
     ///
     /// # Errors
     /// A measure can't be written as JSON.
@@ -290,8 +296,8 @@ impl KeptRecord {
         Ok(())
     }
 
-    /// Returns the measures as they are written, without the experiment, in the order of their first
-    /// rows.
+    /// Returns the measures with the values of all sittings, in the order of their first rows. The experiment's file is
+    /// not needed.
     pub fn measures(&self) -> Vec<KeptMeasure> {
         let mut found: Vec<KeptMeasure> = Vec::new();
         for row in self.sittings.iter().flat_map(|sitting| &sitting.rows) {

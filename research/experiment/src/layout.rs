@@ -2,7 +2,7 @@
 //! same for the simulator and for real kernels.
 
 use uc_net::{
-    Dumbbell, FatTree, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, NetError, ParkingLot,
+    Dumbbell, FatTree, HostId, LeafSpine, Length, LinkId, LinkSpec, NetError, ParkingLot,
     QueueSpec, SingleSwitch, Star,
 };
 
@@ -12,8 +12,8 @@ use crate::network::{Network, Topology};
 /// reach.
 const AMPLE: Length = Length::Bytes(1 << 40);
 
-/// The location of one host with guests and of their receivers: switches of a parking lot, or
-/// leaves.
+/// The location of one host with guests, and that of their receivers: numbers of switches in a parking lot, of leaves
+/// in a leaf–spine network. Other topologies ignore the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Switch of the guests.
@@ -29,16 +29,15 @@ pub struct Layout {
     pub topology: uc_net::Topology,
     /// Hosts of guests, in the order of the places.
     pub guests: Vec<HostId>,
-    /// Receivers' hosts, one for each place; all the same in a star, and the guests' own on a
-    /// single switch and in a fat-tree.
+    /// Receivers' hosts, one for each place. In a star all are one host; on a single switch and in a fat-tree they are
+    /// the guests' own hosts.
     pub receivers: Vec<HostId>,
     /// Links with the experiment's queue.
     pub bottlenecks: Vec<LinkId>,
-    /// Propagation delay in both directions on the longest path.
-    pub round_trip: Nanos,
 }
 
-/// Builds `network` with hosts in these places.
+/// Builds `network`, with a host of guests and their receivers in each of `places`. A single switch and a fat-tree have
+/// hosts of their own, and ignore `places`.
 ///
 /// # Errors
 /// [`NetError`] for values that `uc-net` refuses, and for a switch that the topology lacks.
@@ -55,13 +54,12 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
         ..LinkSpec::new(network.rate, trunk_delay, network.queue_spec())
     };
     let hosts = places.len() as u32;
-    let round_trip = network.round_trip();
     match network.topology {
         Topology::Star => {
             let bottleneck = LinkSpec { delay, ..trunk };
-            Ok(star(Star::new(hosts, access, bottleneck)?, round_trip))
+            Ok(star(Star::new(hosts, access, bottleneck)?))
         }
-        Topology::Dumbbell => Ok(dumbbell(Dumbbell::new(hosts, access, trunk)?, round_trip)),
+        Topology::Dumbbell => Ok(dumbbell(Dumbbell::new(hosts, access, trunk)?)),
         Topology::ParkingLot { hops } => {
             let crowds = Crowds::new(places, hops + 1)?;
             let lot = ParkingLot::new(&crowds.hosts_at, access, trunk)?;
@@ -70,13 +68,13 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
             let used = [(lot.forward, forward), (lot.backward, backward)];
             let used = used.into_iter().filter(|(_, is_used)| *is_used);
             let bottlenecks = used.flat_map(|(links, _)| links).collect();
-            Ok(crowds.layout(lot.topology, &lot.hosts, bottlenecks, round_trip))
+            Ok(crowds.layout(lot.topology, &lot.hosts, bottlenecks))
         }
         Topology::LeafSpine { leaves, spines } => {
             let crowds = Crowds::new(places, leaves)?;
             let fabric = LeafSpine::new(&crowds.hosts_at, spines, access, trunk)?;
             let bottlenecks = fabric.up.into_iter().chain(fabric.down).flatten().collect();
-            Ok(crowds.layout(fabric.topology, &fabric.hosts, bottlenecks, round_trip))
+            Ok(crowds.layout(fabric.topology, &fabric.hosts, bottlenecks))
         }
         Topology::Switch { hosts } => {
             let bottleneck = LinkSpec { delay, ..trunk };
@@ -86,7 +84,6 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
                 receivers: switch.hosts,
                 bottlenecks: switch.down,
                 topology: switch.topology,
-                round_trip,
             })
         }
         Topology::FatTree { ports } => {
@@ -100,7 +97,6 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, NetError> {
                 receivers: tree.hosts,
                 bottlenecks: tree.from_switches,
                 topology: tree.topology,
-                round_trip,
             })
         }
     }
@@ -146,7 +142,6 @@ impl Crowds {
         topology: uc_net::Topology,
         hosts: &[Vec<HostId>],
         bottlenecks: Vec<LinkId>,
-        round_trip: Nanos,
     ) -> Layout {
         let find = |ends: &[(usize, usize)]| {
             let ends = ends.iter();
@@ -158,28 +153,25 @@ impl Crowds {
             guests: find(&self.guests),
             receivers: find(&self.receivers),
             bottlenecks,
-            round_trip,
         }
     }
 }
 
-fn star(star: Star, round_trip: Nanos) -> Layout {
+fn star(star: Star) -> Layout {
     Layout {
         receivers: vec![star.receiver; star.senders.len()],
         guests: star.senders,
         bottlenecks: vec![star.bottleneck],
         topology: star.topology,
-        round_trip,
     }
 }
 
-fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
+fn dumbbell(dumbbell: Dumbbell) -> Layout {
     Layout {
         topology: dumbbell.topology,
         guests: dumbbell.left,
         receivers: dumbbell.right,
         bottlenecks: vec![dumbbell.forward],
-        round_trip,
     }
 }
 
@@ -188,7 +180,7 @@ mod tests {
     use super::*;
     use crate::network::{ETHERNET_MTU, Family, Queue};
     use crate::queue_length::QueueLength;
-    use uc_net::{BitsPerSec, Node};
+    use uc_net::{BitsPerSec, Nanos, Node};
     use uc_words::Bytes;
 
     fn network(topology: Topology) -> Network {
@@ -212,7 +204,8 @@ mod tests {
     #[test]
     fn hosts_are_at_the_switches_that_their_groups_name() {
         let places = [(0, 2), (1, 2), (2, 0)].map(|(from, to)| Place { from, to });
-        let lot = layout(&network(Topology::ParkingLot { hops: 2 }), &places).unwrap();
+        let network = network(Topology::ParkingLot { hops: 2 });
+        let lot = layout(&network, &places).unwrap();
         let switch_of = |host: HostId| {
             let links = lot.topology.links().iter();
             let mut up = links.filter(|link| link.from == Node::Host(host));
@@ -225,7 +218,7 @@ mod tests {
         assert_eq!(receivers, [switch(2), switch(2), switch(0)]);
         // Both directions carry data, over two trunks each.
         assert_eq!(lot.bottlenecks.len(), 4);
-        assert_eq!(lot.round_trip, Nanos::from_micros(160));
+        assert_eq!(network.round_trip(), Nanos::from_micros(160));
     }
 
     #[test]
@@ -233,8 +226,7 @@ mod tests {
         let mut far = network(Topology::ParkingLot { hops: 2 });
         far.delay = Nanos(u64::MAX / 3);
         far.trunk_delay = None;
-        let lot = layout(&far, &[Place { from: 0, to: 2 }]).unwrap();
-        assert_eq!(lot.round_trip, Nanos::MAX);
+        assert_eq!(far.round_trip(), Nanos::MAX);
     }
 
     #[test]
@@ -266,11 +258,12 @@ mod tests {
 
     #[test]
     fn a_fat_tree_has_its_own_hosts_and_a_queue_at_every_port_of_a_switch() {
-        let tree = layout(&network(Topology::FatTree { ports: 4 }), &[]).unwrap();
+        let network = network(Topology::FatTree { ports: 4 });
+        let tree = layout(&network, &[]).unwrap();
         assert_eq!((tree.guests.len(), tree.bottlenecks.len()), (16, 20 * 4));
         assert_eq!(tree.guests, tree.receivers);
         // Two links of hosts and four trunks, there and back.
-        assert_eq!(tree.round_trip, Nanos::from_micros(2 * (20 + 120)));
+        assert_eq!(network.round_trip(), Nanos::from_micros(2 * (20 + 120)));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
 //! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],
 //!   [`application`], [`sweep`], [`arm`], [`named_files`]: the file; laws, parameters and starts are `uc_law`'s.
+//! - [`arrivals`]: random start times and sizes, for every backend.
 //! - `slower`: a file of fast links on real kernels.
 //! - [`layout`]: the file's network in `uc_net`, for every backend.
 //! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
@@ -21,6 +22,7 @@
 
 pub mod application;
 pub mod arm;
+pub mod arrivals;
 pub mod basis;
 pub mod case;
 pub mod comparison;
@@ -65,6 +67,7 @@ pub mod verdict;
 
 pub use application::{Application, Listed, Sizes};
 pub use arm::Arm;
+pub use arrivals::{Arrivals, exponential};
 pub use basis::Basis;
 pub use case::{Case, Guests};
 pub use comparison::{Change, Compared, Comparison, LeftOut, Side};

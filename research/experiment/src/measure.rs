@@ -14,7 +14,7 @@ use crate::units::{Bytes, Nanos};
 pub enum Measure {
     /// Mean goodput of a flow of group `of` divided by that of a flow of group `to`.
     Share {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
         /// Group of the numerator.
         of: String,
@@ -26,7 +26,7 @@ pub enum Measure {
     },
     /// Jain's index of the goodputs x of n flows of the case, or of n guests: (Σx)² / (n·Σx²).
     Jain {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
         /// Groups whose flows count; all if absent.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -40,9 +40,9 @@ pub enum Measure {
     },
     /// Mean goodput of a flow of group `of`, in bits per second.
     Goodput {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Part of the run, from and to; the measured part if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub enum Measure {
     /// MSS / (MSS + h), h being the Ethernet, IP and TCP headers of a data segment; if flows
     /// differ, each with its own: Σ goodput · (MSS + h) / MSS / rate.
     Utilisation {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
         /// Part of the run, from and to; the measured part if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub enum Measure {
     },
     /// Retransmitted payload of all flows, divided by the bottleneck's rate · time.
     Retransmitted {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
     },
     /// Retransmitted segments of the flows of group `of`, summed.
@@ -86,9 +86,9 @@ pub enum Measure {
     /// Round-trip times of the packets of group `of` that were sent once, over all its flows, in
     /// seconds.
     PacketRtt {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Statistic of the round-trip times. Default `mean`.
         #[serde(default)]
@@ -98,9 +98,9 @@ pub enum Measure {
     /// |shadow − cwnd| / cwnd, both in whole segments, over the samples of a flow, then over the
     /// flows.
     WindowError {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Whether distances above and below cancel. Default false.
         #[serde(default, skip_serializing_if = "is_false")]
@@ -108,9 +108,9 @@ pub enum Measure {
     },
     /// DCTCP's α, 0 to 1. Mean over the samples of a flow, then over the flows.
     Alpha {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Estimator of the α. Default `shadow`.
         #[serde(default)]
@@ -119,9 +119,9 @@ pub enum Measure {
     /// Distance of the shadow's α from another estimate: mean of |shadow − other| over the samples
     /// of a flow, divided by the mean of the other. Mean over the flows.
     AlphaError {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Estimator of the other α. Default `exact`.
         #[serde(default = "exact")]
@@ -131,9 +131,9 @@ pub enum Measure {
     /// flows, in seconds. A transfer that the end of the run cut off counts with its time until
     /// then: a lower bound (see `unfinished`).
     Fct {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Statistic of the completion times. Default `mean`.
         #[serde(default)]
@@ -150,9 +150,9 @@ pub enum Measure {
     /// Number of transfers of group `of` that began in the measured part and that the end of the
     /// run cut off.
     Unfinished {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Range of payloads that count: at least the first and less than the second; all if
         /// absent.
@@ -164,9 +164,9 @@ pub enum Measure {
     /// Number of events of one kind at the senders of group `of`, over all its flows; of the
     /// *whole* run.
     Events {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Kind of event.
         what: Event,
@@ -175,9 +175,9 @@ pub enum Measure {
     ClockJump(OfGroup),
     /// Retransmission timeout with backoff in the samples of all flows of group `of`, in seconds.
     Rto {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Statistic of the samples. Default `mean`.
         #[serde(default)]
@@ -185,7 +185,7 @@ pub enum Measure {
     },
     /// A counter of the backend, of the *whole* run.
     Counter {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
         /// Name in the record's `counters`.
         name: String,
@@ -194,9 +194,9 @@ pub enum Measure {
     /// group `of`, summed over its flows. On real kernels and machines a packet of the receiver
     /// counts as an ACK.
     AckGaps {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
-        /// Name of the group.
+        /// Name of the group of guests whose flows are measured.
         of: String,
         /// Lower end, a multiple of 100 ms.
         from: Nanos,
@@ -206,7 +206,7 @@ pub enum Measure {
     },
     /// Length of the bottleneck's queue in its samples (one every `sample`).
     Queue {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
         /// Statistic of the samples. Default `mean`.
         #[serde(default)]
@@ -220,13 +220,13 @@ pub enum Measure {
     },
     /// Packets that the bottlenecks marked, divided by all that crossed them; of the *whole* run.
     Marked {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
     },
     /// Packets that the bottlenecks lost, by their queues or at random, divided by all that reached
     /// them; of the *whole* run.
     Lost {
-        /// Name of the case.
+        /// Name of the case whose runs are measured.
         case: String,
     },
     /// Mean of one measure over the repetitions, divided by that of another; they may be of different cases.
@@ -238,13 +238,13 @@ pub enum Measure {
     },
 }
 
-/// What is measured of one group alone.
+/// Case and group of a measure of one group's flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfGroup {
-    /// Name of the case.
+    /// Name of the case whose runs are measured.
     pub case: String,
-    /// Name of the group.
+    /// Name of the group of guests whose flows are measured.
     pub of: String,
 }
 
@@ -314,7 +314,6 @@ impl Measure {
         match self {
             Measure::Events { .. }
             | Measure::ClockJump { .. }
-            | Measure::Rto { .. }
             | Measure::PacketRtt { .. }
             | Measure::Fct { slowdown: true, .. }
             | Measure::Alpha {
@@ -330,13 +329,13 @@ impl Measure {
         }
     }
 
-    /// Returns whether the records of that backend contain the measure. Real kernels report the
-    /// timeouts of a guest's only flow.
+    /// Returns whether the records of this backend contain the measure. Not checked: real kernels report
+    /// [`Measure::Timeouts`] only for a guest with one flow.
     pub fn can_be_told_by(&self, arm: Arm) -> bool {
         self.only_on().is_none_or(|only| only == arm)
     }
 
-    /// Returns the part of the run that the measure names, if it names one.
+    /// Returns the part of the run (from, to) that the measure's key `during` names; `None` without the key.
     pub fn during(&self) -> Option<[Nanos; 2]> {
         match self {
             Measure::Share { during, .. }
@@ -411,9 +410,9 @@ pub enum Event {
     DuplicateAcks,
     /// Data segments whose bytes had all reached the receiver before (spurious retransmissions).
     NeedlessSegments,
-    /// Retransmission timers that were deferred.
+    /// Retransmission timers that were due during a stall and that PVTCP deferred.
     DeferredTimers,
-    /// Round-trip times that weren't taken as measured.
+    /// Round-trip times that PVTCP replaced or ignored, as they contained a stall.
     FilteredSamples,
 }
 

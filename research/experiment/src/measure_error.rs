@@ -45,7 +45,10 @@ pub enum MeasureError {
     #[error(transparent)]
     Points(Error),
     /// A case was not run.
-    #[error("case `{case}` has no record of {which}; run it, or leave out what expects it")]
+    #[error(
+        "case `{case}` has no record of {which}; make the run, or remove the expectations that \
+         read it"
+    )]
     NoRecord {
         /// Name of the case.
         case: String,

@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::schema::Experiment;
 use crate::wording::{suggest, tidy};
 
-/// Returns the experiment with the override applied, and the key's path with members by number.
+/// Returns the experiment with the override `text` applied, and the path of the changed key, in which members of lists
+/// have numbers.
 pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, String), Error> {
     let fail = |message: String| Error::Set {
         text: text.into(),
@@ -22,8 +23,8 @@ pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, 
     replace_key(experiment, key.trim(), parse_value(value.trim())).map_err(fail)
 }
 
-/// Returns the experiment with one key replaced, and the key's path with members by number; or the
-/// problem.
+/// Returns the experiment with one key replaced, and the path of the key, in which members of lists have numbers; or
+/// the problem.
 pub(crate) fn replace_key(
     experiment: &Experiment,
     key: &str,
@@ -37,7 +38,8 @@ pub(crate) fn replace_key(
     Ok((changed, key))
 }
 
-/// Adds every group's tables of parameters, which are not written if empty.
+/// Adds the tables `parameters` and `watch` to every group without them, so that overrides find them: the schema does
+/// not write empty tables.
 fn show_parameters(document: &mut Value) {
     for case in members_mut(document.get_mut("case")) {
         for guests in members_mut(case.get_mut("guests")) {
@@ -61,7 +63,8 @@ fn parse_value(text: &str) -> Value {
     value.unwrap_or_else(|| Value::String(text.into()))
 }
 
-/// Walks to `key` and sets it; the schema decides later whether the last part is a key at all.
+/// Sets `key` to `value` and returns the path of the key. The schema decides later whether the last part is a key at
+/// all.
 fn replace(document: &mut Value, key: &str, value: Value) -> Result<String, String> {
     let parts = parts(key);
     let mut path: Vec<String> = Vec::new();
@@ -83,7 +86,8 @@ fn replace(document: &mut Value, key: &str, value: Value) -> Result<String, Stri
     Ok(path.join("."))
 }
 
-/// Returns the member `part` of a table, or of a list by name or number; with its exact key.
+/// Returns the member `part` of `here` (a table's key, or a list's member by name or number), and the member's exact
+/// key or number.
 fn step<'a>(
     here: &'a mut Value,
     part: &str,
@@ -110,7 +114,9 @@ fn step<'a>(
             let next = list.get_mut(index).ok_or_else(&unknown)?;
             Ok((next, index.to_string()))
         }
-        _ => Err(format!("{place} has no members; leave out `.{part}`")),
+        _ => Err(format!(
+            "{place} is a single value, which has no key `{part}`; remove `.{part}`"
+        )),
     }
 }
 

@@ -22,7 +22,7 @@ pub enum QueueLength {
 }
 
 impl QueueLength {
-    /// Returns whether it is below a length in the same unit; `None` if that is in another unit.
+    /// Returns whether the length is below `other`; `None` if their units differ.
     pub(crate) fn is_below(self, other: Self) -> Option<bool> {
         match (self, other) {
             (Self::Bytes(one), Self::Bytes(other)) => Some(one < other),
@@ -60,7 +60,7 @@ impl FromStr for QueueLength {
         let packets = number.trim().parse().map_err(|_| UnitError {
             value: text.into(),
             what: "number of packets",
-            why: "it is no whole number below 2³²".into(),
+            why: "it is not a whole number below 2³²".into(),
             example: "250 packets",
         })?;
         Ok(Self::Packets(packets))

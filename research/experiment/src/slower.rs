@@ -1,8 +1,10 @@
-//! An experiment in slow motion: a file of fast links on real kernels, which two cores carry only at a
-//! lower rate. All times are longer and all rates lower by one factor, so that in packets all is the same.
+//! An experiment in slow motion: a file of fast links on real kernels, which two cores carry only at a lower rate. All
+//! times are longer and all rates lower by one factor, so that counts of packets stay as in the file.
 
 use toml::Value;
+use uc_law::{StartSettings, Watch};
 
+use crate::application::Application;
 use crate::error::Error;
 use crate::record::RunRecord;
 use crate::schema::Experiment;
@@ -18,9 +20,9 @@ const NAMES: [&str; 7] = [
 const RTO_MIN: Nanos = Nanos::from_millis(200);
 
 impl Experiment {
-    /// Returns the experiment as real kernels run it: times longer and rates lower by the factor `slower`,
-    /// also the usual minimum RTO, and without sweeps and expectations. Other times that the file does not
-    /// give stay the kernel's: the timeout of a SYN, and how long an ACK waits.
+    /// Returns the experiment as real kernels run it: times longer and rates lower by the factor `slower`, also the
+    /// default minimum RTO and the lifetimes of start law `watch`, and without sweeps and expectations. Other times that
+    /// the file does not give stay the kernel's: the timeout of a SYN, and how long an ACK waits.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a time becomes too long.
@@ -37,6 +39,14 @@ impl Experiment {
         for stack in usual.stacks.values_mut() {
             stack.rto_min.get_or_insert(RTO_MIN);
         }
+        for group in usual.cases.iter_mut().flat_map(|case| &mut case.guests) {
+            if group.start_law.is_some() {
+                group.watch = std::mem::take(&mut group.watch).or(usual_lifetimes());
+            }
+            if let Application::Web { rate, .. } = &mut group.application {
+                *rate = rate.map(|rate| rate / f64::from(self.slower));
+            }
+        }
         let failed = |message: &str| self.invalid(("slower".into(), tidy(message)));
         let mut document = Value::try_from(&usual).map_err(|error| failed(&error.to_string()))?;
         slow(&mut document, by);
@@ -45,6 +55,14 @@ impl Experiment {
         slowed.origin = self.origin.clone();
         Ok(slowed)
     }
+}
+
+/// Returns how long measurements of paths usually count for the start `watch`.
+fn usual_lifetimes() -> Watch {
+    let usual = StartSettings::default().policy;
+    let time = |us: u32| uc_law::Value::Time(Nanos::from_micros(us.into()));
+    let lifetimes = Watch::default().choose("fresh", time(usual.fresh_us));
+    lifetimes.choose("idle", time(usual.idle_us))
 }
 
 /// Multiplies all times and divides all rates by `by`.
@@ -68,8 +86,8 @@ fn slow(value: &mut Value, by: u64) {
 }
 
 impl RunRecord {
-    /// Converts the record of a slowed run into the file's times. Gaps between ACKs are counted in bins of
-    /// real time, and left out. Counters stay as they are: lateness is that of the machine.
+    /// Converts the record of a slowed run into the file's times. Gaps between ACKs are removed, since their bins are
+    /// of real time. Counters stay as they are: lateness is that of the machine.
     pub fn quicken(&mut self, slower: u32) {
         if slower == 1 {
             return;

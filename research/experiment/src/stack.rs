@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::hypervisor::Pvtcp;
 use crate::units::{Bytes, Nanos};
 
-/// Congestion controls of the simulator's hosts. All but `reno_by_acks` are a kernel's names.
+/// Congestion controls of the simulator's hosts. All names but `reno_by_acks` are also a kernel's.
 pub(crate) const SIMULATED_CONGESTION_CONTROLS: [&str; 7] = [
     "reno",
     "cubic",
@@ -17,8 +17,8 @@ pub(crate) const SIMULATED_CONGESTION_CONTROLS: [&str; 7] = [
     "reno_by_acks",
 ];
 
-/// `[stack.NAME]`: the settings of a guest's or the receiver's TCP. A backend sets all of them,
-/// whatever the host's own defaults are.
+/// `[stack.NAME]`: the settings of a guest's or the receiver's TCP. A backend sets all settings, whatever the host's
+/// own defaults are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stack {
@@ -64,31 +64,31 @@ pub struct Stack {
     /// Initial window in segments, 1 to 20. Default 10 (RFC 6928).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u8>,
-    /// Maximum delay of an ACK that waits for a second segment (RFC 5681 §4.2, below 500ms);
-    /// `"0s"`: an ACK for each segment. Default 40ms, as in Linux, where it may grow to 200ms. Real
-    /// kernels have these two only.
+    /// Maximum delay of an ACK that waits for a second segment (RFC 5681 §4.2), below 500ms; `"0s"`: an ACK for each
+    /// segment. Default 40ms, as in Linux, where the delay may grow to 200ms. Real kernels: 0s or 40ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<Nanos>,
-    /// Whether some ACKs do not wait, as in Linux: those of the first 16 segments, of two from a new CE
-    /// on, and of a segment with CWR. Default false in the simulator; real kernels: true.
+    /// Whether the receiver acknowledges some segments at once, as Linux does: the first 16 of a connection, two from a
+    /// new CE mark on, and those with CWR. Default false in the simulator; real kernels: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quick_acks: Option<bool>,
     /// Whether new data is sent on the first two duplicate ACKs (RFC 3042). Default true. Real kernels:
     /// true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
-    /// Receive buffer of this host, hence its largest window. Default 6MiB. Simulator only.
+    /// Receive buffer of this host, hence its largest window, and on real kernels its window scale.
+    /// Default 6MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Bytes>,
     /// Whether a segment below the MSS is held back while data is in flight (RFC 9293 §3.7.4).
     /// Default true. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nagle: Option<bool>,
-    /// Whether the window restarts after a timeout's time without sending (RFC 5681 §4.1;
-    /// `tcp_slow_start_after_idle`). Default true.
+    /// Whether the congestion window restarts if the host has sent nothing for one retransmission timeout (RFC 5681
+    /// §4.1; `tcp_slow_start_after_idle`). Default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_after_idle: Option<bool>,
-    /// Path of the window to its threshold after a loss or a mark. Default `jump`, as in RFC 5681
+    /// Path of the congestion window to the slow-start threshold after a loss or a mark. Default `jump`, as in RFC 5681
     /// and RFC 3168; real kernels: `proportional`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reduction: Option<Reduction>,
@@ -133,29 +133,33 @@ impl Default for Stack {
 
 /// Delays of ACKs that real kernels can be given: none, and Linux's own.
 const REAL_DELAYED_ACKS: [Nanos; 2] = [Nanos(0), Nanos(40_000_000)];
+/// Maximum to which Linux's own grows.
+const REAL_DELAYED_ACK_MAX: Nanos = Nanos(200_000_000);
 
 impl Stack {
-    /// Returns the size of the TCP header of a data segment in bytes: 20, and 12 of padded
-    /// timestamps (RFC 7323 §A).
+    /// Returns the size of the TCP header of a data segment in bytes: 20, or 32 with timestamps, whose option is padded
+    /// to 12 bytes (RFC 7323 §A).
     pub fn header_bytes(&self) -> u32 {
         if self.timestamps { 32 } else { 20 }
     }
 
     /// Returns the keys whose values only the simulator's hosts support. A key whose value is Linux's own
-    /// is allowed on real kernels.
-    pub(crate) fn simulated_keys(&self) -> Vec<&'static str> {
+    /// is allowed on real kernels, and in slow motion a delay of ACKs that theirs never exceeds.
+    pub(crate) fn simulated_keys(&self, slower: u32) -> Vec<&'static str> {
+        let is_kept = |longest: Nanos| {
+            let slowed = longest.0.saturating_mul(slower.into());
+            REAL_DELAYED_ACKS.contains(&longest) || (slower > 1 && slowed >= REAL_DELAYED_ACK_MAX.0)
+        };
         let keys = [
             ("rto_max", self.rto_max.is_some()),
             ("rto_granularity", self.rto_granularity.is_some()),
             ("frto", self.frto == Some(Frto::Halve)),
             (
                 "delayed_ack",
-                self.delayed_ack
-                    .is_some_and(|longest| !REAL_DELAYED_ACKS.contains(&longest)),
+                self.delayed_ack.is_some_and(|longest| !is_kept(longest)),
             ),
             ("quick_acks", self.quick_acks == Some(false)),
             ("limited_transmit", self.limited_transmit == Some(false)),
-            ("receive_buffer", self.receive_buffer.is_some()),
             ("nagle", self.nagle.is_some()),
             ("reduction", self.reduction == Some(Reduction::Jump)),
             ("ignores_window", self.ignores_window == Some(true)),
@@ -165,7 +169,7 @@ impl Stack {
     }
 }
 
-/// The path of a window to its threshold.
+/// The path of a congestion window to the slow-start threshold after a loss or a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reduction {

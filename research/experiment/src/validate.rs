@@ -34,7 +34,7 @@ use sweep::check_sweeps;
 /// Maximum number of repetitions; further ones tell no more, and the records of all stay in memory.
 const REPEAT_MAX: u32 = 100_000;
 
-/// Maximum of `slower`: at a thousandth of 10 Gb/s a second of the file takes a quarter of an hour.
+/// Maximum of `slower`: with it a second of the file takes a quarter of an hour.
 const SLOWER_MAX: u32 = 1_000;
 
 impl Experiment {
@@ -150,6 +150,6 @@ fn check_times(experiment: &Experiment) -> Check {
     )?;
     let late_max = experiment.late_max;
     ensure(late_max > 0.0 && late_max.is_finite(), "late_max", || {
-        format!("{late_max} is no part of a round trip; give a number above 0, for example 0.2")
+        format!("is {late_max}; give a positive fraction of the round-trip time, for example 0.2")
     })
 }

@@ -1,4 +1,4 @@
-//! Values of measures in each repetition: all that verdicts are computed from.
+//! Values of measures in each repetition: the only input of verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,29 +21,29 @@ pub type Value = Result<f64, String>;
 pub struct Row {
     /// Number of the point.
     pub point: u32,
-    /// Measure with a case of its own, or in [`Values::of_results`] a ratio.
+    /// Measure that is no ratio; in [`Values::of_results`] also ratios.
     pub measure: Measure,
     /// Values by the number of the repetition.
     pub runs: BTreeMap<u32, Value>,
 }
 
 impl Row {
-    /// Returns the name of the case whose runs the values are of.
+    /// Returns the name of the case whose runs the values are of; empty for a ratio.
     pub fn case(&self) -> &str {
         self.measure.case().unwrap_or_default()
     }
 }
 
-/// What the expectations of an experiment need to know of its runs: a row for each measure of a
-/// case at each point where an expectation needs it.
+/// The values that the expectations of an experiment need from its runs: a row for each measure of a case at each point
+/// where an expectation needs it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
     rows: Vec<Row>,
 }
 
 impl Values {
-    /// Computes the values from records of runs on `arm`. Rows are in the order of the expectations
-    /// and points; a row without a run is there, too.
+    /// Computes the values from records of runs on `arm`. Rows are in the order of the expectations and points. A
+    /// measure without any run has a row, too.
     pub fn of(experiment: &Experiment, points: &[Point], records: &[RunRecord], arm: Arm) -> Self {
         let mut values = Self::default();
         for expect in &experiment.expects {
@@ -88,7 +88,7 @@ impl Values {
         values
     }
 
-    /// Adds a ratio of two measures that are known, in the repetitions that both cases have.
+    /// Adds a ratio of two measures that have rows, in the repetitions that both cases have.
     fn add_ratio(&mut self, point: &Point, ratio: &Measure) {
         if self.row(point.number, ratio).is_some() {
             return;
@@ -154,13 +154,13 @@ impl Values {
         }
     }
 
-    /// Returns the numbers of the repetitions in which any measure has a value.
+    /// Returns the numbers of the repetitions that any row has, with a value or a reason why there is none.
     pub fn runs(&self) -> BTreeSet<u32> {
         let runs = self.rows.iter().flat_map(|row| row.runs.keys());
         runs.copied().collect()
     }
 
-    /// Returns the numbers of the repetitions that a case has at a point, with all its measures.
+    /// Returns the numbers of the repetitions that all rows of a case at a point have.
     pub fn runs_of(&self, point: u32, case: &str) -> BTreeSet<u32> {
         let here = |row: &&Row| row.point == point && row.case() == case;
         let runs = self.rows.iter().filter(here);
@@ -168,13 +168,13 @@ impl Values {
         runs.reduce(|one, other| &one & &other).unwrap_or_default()
     }
 
-    /// Returns the points and cases that have a measure.
+    /// Returns the points (by number) and cases (by name) that have a row.
     pub fn places(&self) -> BTreeSet<(u32, String)> {
         let rows = self.rows.iter();
         rows.map(|row| (row.point, row.case().to_owned())).collect()
     }
 
-    /// Removes the repetitions below `repeat` that not all rows have, as those of an interrupted
+    /// Removes from all rows the repetitions with numbers below `repeat` that a row lacks, as after an interrupted
     /// command.
     pub fn keep_complete(&mut self, repeat: u32) {
         let in_all = |run: &u32| self.rows.iter().all(|row| row.runs.contains_key(run));
@@ -216,7 +216,7 @@ impl FromIterator<Row> for Values {
     }
 }
 
-/// Returns the measures of a case's runs that need no expectation.
+/// Returns the measures that every run of a case has, whatever the file expects.
 fn of_any(case: &Case) -> Vec<Measure> {
     let delay = Measure::Queue {
         case: case.name.clone(),
@@ -259,6 +259,6 @@ fn finite(value: f64, which: impl Fn() -> Which) -> Result<f64, MeasureError> {
     }
     let run = which();
     Err(MeasureError::NoNumber(format!(
-        "{run}: the measure is {value}, which is no finite number"
+        "{run}: the measure computed {value}, which is not a finite number"
     )))
 }

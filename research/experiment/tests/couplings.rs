@@ -92,7 +92,7 @@ fn law_coupled_needs_a_group_and_cannot_observe() {
     let coupled = "law = \"coupled\"\ncoupling = { group = \"a\" }";
     let observed = format!("{coupled}\nparameters = {{ observe = true }}");
     let observed = refusal(GOOD, "count = 9", &observed);
-    let part = "case.0.guests.0.parameters.observe: gives no windows, so law coupled has none";
+    let part = "case.0.guests.0.parameters.observe: writes no windows, so law coupled has none";
     assert!(observed.contains(part), "{observed}");
     let receivers = "name = \"mixed\"\nreceiver_law = \"coupled\"";
     let receivers = refusal(GOOD, "name = \"mixed\"", receivers);
@@ -132,11 +132,11 @@ fn a_share_divides_the_windows_of_a_law_and_its_group_is_of_one_kind() {
         ),
         (
             with("law = \"ecn\"\ncoupling = { group = \"a\" }"),
-            "share: these guests are coupled already",
+            "share: these guests share a window by `coupling` already",
         ),
         (
             with("law = \"ecn\"\nparameters = { observe = true }"),
-            "parameters.observe: gives no windows",
+            "parameters.observe: writes no windows",
         ),
         (
             with("law = \"ecn\"").replace("= 3", "= 0"),

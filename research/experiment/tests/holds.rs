@@ -27,27 +27,27 @@ fn a_hold_that_cannot_be_is_refused_with_what_to_change() {
         (
             &format!("{LAW}\ndupack = {{}}"),
             "{ pace = true }",
-            "hold: is not simulated with `dupack`",
+            "hold: can't be simulated together with `dupack`",
         ),
         (
             "hypervisor = {}",
             "{ pace = true }",
-            "hold: is not simulated with `hypervisor`",
+            "hold: can't be simulated together with `hypervisor`",
         ),
         (
             "start_law = \"watch\"",
             "{ pace = true }",
-            "hold: is not simulated with `start_law`",
+            "hold: can't be simulated together with `start_law`",
         ),
         (
             LAW,
             "{ buffer = { least_timeout = \"0s\" } }",
-            "hold.buffer.least_timeout: 0ns is no minimum RTO",
+            "hold.buffer.least_timeout: 0ns is not a valid minimum RTO",
         ),
         (
             LAW,
             "{ buffer = { least_timeout = \"61s\" } }",
-            "hold.buffer.least_timeout: 61s is no minimum RTO",
+            "hold.buffer.least_timeout: 61s is not a valid minimum RTO",
         ),
     ] {
         let told = refusal(

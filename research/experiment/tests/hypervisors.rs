@@ -51,7 +51,7 @@ fn invalid_hypervisors_are_refused_with_a_remedy() {
         (
             "count = 9",
             "hypervisor = {}\ncoupling = { group = \"a\" }",
-            "these guests are coupled",
+            "can't stall guests that share a window",
         ),
         (
             "name = \"mixed\"",
@@ -286,7 +286,10 @@ fn uncounted_events_are_an_error_and_not_zero() {
             "kind = \"clock_jump\"\nof = \"ecn\"",
             "no count of what its timers went through",
         ),
-        ("kind = \"rto\"\nof = \"ecn\"", "no timeouts' lengths"),
+        (
+            "kind = \"rto\"\nof = \"ecn\"",
+            "no samples of its retransmission timeout",
+        ),
         ("kind = \"counter\"\nname = \"odd\"", "no counter `odd`"),
     ] {
         let error = measured(vec![flow(0, None, None)], text).unwrap_err();

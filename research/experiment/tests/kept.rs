@@ -156,7 +156,11 @@ fn a_line_of_another_form_is_refused_with_its_number() {
             .expect_err("is no record")
             .to_string()
     };
-    assert!(told("").starts_with("line 1: no record"), "{}", told(""));
+    assert!(
+        told("").starts_with("line 1: expected a record"),
+        "{}",
+        told("")
+    );
     let headless = text.split_once('\n').expect("has lines").1;
     assert!(told(headless).starts_with("line 1: "), "{}", told(headless));
     let unknown = text.replacen("\"commit\"", "\"comit\"", 1);

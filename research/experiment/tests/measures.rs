@@ -231,7 +231,8 @@ fn window_above_looks_only_at_full_windows() {
         .for_each(|sample| sample.unacked_segments = 0);
     assert_eq!(
         measure(&[run], above).expect_err("never full"),
-        "case `a`, repetition 0: flow 0 of group `one` has no sample with a full window"
+        "case `a`, repetition 0: flow 0 of group `one` has no sample in which its flight filled \
+         the window; measure longer, or a flow that the window limits"
     );
 }
 
@@ -241,7 +242,8 @@ fn uncomputable_measures_are_errors_that_name_what_is_missing() {
     let cases = [
         (
             vec![],
-            "case `a` has no record of repetition 0; run it, or leave out what expects it",
+            "case `a` has no record of repetition 0; make the run, or remove the expectations \
+             that read it",
         ),
         (
             vec![record("a", 0, vec![flow("many", 0, 1)])],
@@ -275,7 +277,8 @@ fn uncomputable_measures_are_errors_that_name_what_is_missing() {
     let period = "{ kind = \"sawtooth_period\", case = \"a\", of = \"one\" }";
     assert_eq!(
         measure(&[four_flows(1)], period).expect_err("flat"),
-        "case `a`, repetition 0: flow 0 of group `one` has fewer than two cuts"
+        "case `a`, repetition 0: flow 0 of group `one` has fewer than two window reductions, \
+         which a period needs; measure longer"
     );
 }
 

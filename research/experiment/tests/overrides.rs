@@ -75,14 +75,18 @@ fn an_override_that_does_not_fit_changes_nothing_and_says_why() {
             "no `mixd` in case; did you mean `mixed`?",
         ),
         ("case.7.name=x", "no `7` in case; known here: mixed"),
-        ("name.x=y", "name has no members; leave out `.x`"),
+        (
+            "name.x=y",
+            "name is a single value, which has no key `x`; remove `.x`",
+        ),
         (
             "repeat",
             "no value; write KEY=VALUE, for example network.rate=10Mbit",
         ),
         (
             "network.rate=fast",
-            "`fast` is not a rate: it does not begin with a number; write for example \"10Mbit\"",
+            "`fast` is not a rate: its text does not begin with a number; write for example \
+             \"10Mbit\"",
         ),
     ];
     for (text, message) in cases {

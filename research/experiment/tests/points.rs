@@ -209,6 +209,42 @@ fn removing_a_case_removes_its_swept_keys_and_keeps_the_labels() {
     assert_eq!(points[0].label("long"), None);
 }
 
+#[test]
+fn web_on_real_kernels_needs_one_receiver_and_one_path_for_all_connections_of_a_flow() {
+    let web = "count = 3\napplication = { web = { rate = 5, sizes = \"1kB\" } }\n";
+    let rate = "rate = \"10Mbit\"";
+    let spread = format!("topology = {{ leaf-spine = {{ leaves = 2, spines = 2 }} }}\n{rate}");
+    let switch = format!("topology = {{ switch = {{ hosts = 3 }} }}\n{rate}");
+    let other = GOOD
+        .find("[[case.guests]]\nname = \"legacy\"")
+        .expect("a second group");
+    let alone = &GOOD[..other];
+    for (network, guests, what) in [
+        (
+            spread,
+            format!("{web}from = 0\nto = 1"),
+            "application: the application web in a leaf-spine",
+        ),
+        (
+            switch,
+            format!("{web}pattern = \"random\""),
+            "pattern: the application web with a pattern",
+        ),
+    ] {
+        let text = alone
+            .replacen(rate, &network, 1)
+            .replacen("count = 9", &guests, 1);
+        let read = Experiment::from_str("t.toml", &text).expect("reads");
+        read.validate().expect("makes sense");
+        read.suits(Arm::Sim).expect("suits");
+        let error = read
+            .suits(Arm::Live)
+            .expect_err("does not suit")
+            .to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
 /// A second group of guests; the next constants are coupled groups.
 const SECOND: &str = "name = \"legacy\"\nstack";
 const ONE_COUPLED: &str = "coupling = { group = \"one\" }";
@@ -241,14 +277,15 @@ fn a_backend_refuses_keys_that_only_others_support() {
         (
             Arm::Live,
             "count = 9",
-            "application = { web = { rate = 5, sizes = \"1kB\" } }",
-            "32:15: case.0.guests.0.application: the application web",
+            "law = \"coupled\"\ncoupling = { group = \"g\", priority = 2 }\n\
+             application = { web = { rate = 5, sizes = \"1kB\" } }",
+            "34:15: case.0.guests.0.application: the application web with a priority",
         ),
         (
             Arm::Live,
             "count = 9",
-            "count = 300",
-            "30:1: case.0.guests: a case of more than 250 guests, here 301,",
+            "count = 1000",
+            "30:1: case.0.guests: a case of more than 1000 guests and receivers, here 1002,",
         ),
         (
             Arm::Sim,
@@ -275,7 +312,8 @@ fn a_backend_refuses_keys_that_only_others_support() {
     for arm in [Arm::Sim, Arm::Vm] {
         assert_eq!(
             unsuited(arm, rate, "mtu = \"9kB\"\nrate = \"10Mbit\""),
-            "t.toml:8:7: network.mtu: another MTU than Ethernet's is for live only; run it with --on live"
+            "t.toml:8:7: network.mtu: an MTU other than Ethernet's 1500 bytes is for live only; \
+             run it with --on live"
         );
     }
     let coupled = GOOD
@@ -296,7 +334,7 @@ fn a_backend_refuses_keys_that_only_others_support() {
     let refused = swept().suits(Arm::Live).expect_err("for sim").to_string();
     assert_eq!(
         refused,
-        "t.toml:3:8: arms: not to be run on live; run it with --on sim"
+        "t.toml:3:8: arms: the file's `arms` exclude backend live; run the experiment with --on sim"
     );
     swept().suits(Arm::Sim).expect("suits");
 }
@@ -324,21 +362,35 @@ fn the_live_backend_refuses_what_several_receivers_do_not_allow() {
     let stalls = "name = \"mixed\"
 receiver_hypervisor = { vms = 2, slice = \"10ms\" }";
     let told = unsuited_live(row, "name = \"mixed\"", stalls);
-    let part = "case.0.receiver_hypervisor: a hypervisor of several receivers is for sim only";
+    let part = "case.0.receiver_hypervisor: receiver_hypervisor in a topology with several receivers is \
+         for sim only";
     assert!(told.contains(part), "{told}");
     let told = unsuited_live(
         "{ leaf-spine = { leaves = 2, spines = 2 } }",
         "count = 9",
-        "count = 125",
+        "count = 500",
     );
-    let part = "a case of more than 251 guests and receivers, here 252, is for sim only";
+    let part = "a case of more than 1000 guests and receivers, here 1002, is for sim only";
     assert!(told.contains(part), "{told}");
-    let switch = "{ switch = { hosts = 12 } }";
-    let text = GOOD.replacen("[network]", &format!("[network]\ntopology = {switch}"), 1);
-    let error = Experiment::from_str("t.toml", &text).expect("reads");
-    let told = error.suits(Arm::Live).expect_err("sends and receives");
-    let part = "a switch, whose hosts both send and receive, is for sim only; run it with --on sim";
-    assert!(told.to_string().ends_with(part), "{told}");
+}
+
+#[test]
+fn live_backend_refuses_messages_at_fixed_times_to_random_hosts() {
+    let switch = "[network]\ntopology = { switch = { hosts = 12 } }";
+    let text = GOOD.replacen("[network]", switch, 1);
+    let suits = |every: &str| {
+        let messages = format!(
+            "count = 9\npattern = \"random\"\napplication = {{ messages = {{ sizes = \"1kB\"{every} }} }}"
+        );
+        let text = text.replacen("count = 9", &messages, 1);
+        let experiment = Experiment::from_str("t.toml", &text).expect("reads");
+        experiment.suits(Arm::Live)
+    };
+    suits("").expect("each when the one before it has arrived");
+    let told = suits(", every = \"1ms\"").expect_err("at fixed times");
+    let part =
+        "messages at fixed times to random hosts (without `every` they can be) is for sim only";
+    assert!(told.to_string().contains(part), "{told}");
 }
 
 #[test]
@@ -348,7 +400,8 @@ fn keys_for_vms_are_refused_elsewhere_and_too_many_vms_too() {
         let told = unsuited(arm, "sack = false", kernel);
         assert_eq!(
             told,
-            "t.toml:26:10: stack.legacy.kernel: a kernel of the guest's own is for vm only; run \
+            "t.toml:26:10: stack.legacy.kernel: a stack with a kernel of its own (`kernel`) is \
+             for vm only; run \
              it with --on vm"
         );
     }

@@ -7,7 +7,7 @@ const SENSELESS: [(&str, &str, &str); 24] = [
     (
         "name = \"t/one\"",
         "name = \"a b\"",
-        "t.toml:1:8: name: `a b` is no name; use letters, digits, `-` and `_`",
+        "t.toml:1:8: name: `a b` is not a valid name; use letters, digits, `-` and `_`",
     ),
     (
         "settle = \"2s\"",
@@ -39,7 +39,7 @@ const SENSELESS: [(&str, &str, &str); 24] = [
     (
         "tail = \"1s\"",
         "tail = \"1s\"\nlate_max = 0",
-        "t.toml:6:12: late_max: 0 is no part of a round trip; give a number above 0, for example \
+        "t.toml:6:12: late_max: is 0; give a positive fraction of the round-trip time, for example \
              0.2",
     ),
     (
@@ -60,7 +60,8 @@ const SENSELESS: [(&str, &str, &str); 24] = [
     (
         "probability = 0.1",
         "probability = 1.5",
-        "t.toml:17:15: network.queue.probability: 1.5 is no probability; give 0 to 1",
+        "t.toml:17:15: network.queue.probability: 1.5 is not a probability; give a number from 0 \
+         to 1",
     ),
     (
         "burst = 55",
@@ -76,7 +77,8 @@ const SENSELESS: [(&str, &str, &str); 24] = [
     (
         "sack = false",
         "congestion_control = \"New Reno\"",
-        "t.toml:25:22: stack.legacy.congestion_control: `New Reno` is no kernel name; give \
+        "t.toml:25:22: stack.legacy.congestion_control: `New Reno` is not a name that a kernel \
+         accepts; give \
              for example reno",
     ),
     (

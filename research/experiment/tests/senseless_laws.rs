@@ -74,14 +74,15 @@ const LAWS: [(&str, &str, &str); 19] = [
     (
         "count = 9",
         "law = \"dctcp\"\nparameters = { guard = 2, observe = true }",
-        "t.toml:33:24: case.0.guests.0.parameters.guard: changes nothing on a port that only \
-         observes; leave out one of them",
+        "t.toml:33:24: case.0.guests.0.parameters.guard: has no effect with `observe`, which \
+         changes \
+         no packet; remove this key or `observe`",
     ),
     (
         "count = 9",
         "law = \"dctcp\"\nparameters = { guest_ecn = \"translate\", observe = true }",
-        "t.toml:33:28: case.0.guests.0.parameters.guest_ecn: changes nothing on a port that only \
-         observes; leave out one of them",
+        "t.toml:33:28: case.0.guests.0.parameters.guest_ecn: has no effect with `observe`, which \
+         changes no packet; remove this key or `observe`",
     ),
     (
         "name = \"mixed\"",
@@ -349,8 +350,13 @@ fn backends_refuse_the_applications_that_they_lack() {
         ),
         (
             "{ web = { rate = 5, sizes = \"10kB\" } }",
+            true,
+            "application is for sim and live only",
+        ),
+        (
+            "{ request = { request = \"100B\", response = \"10kB\" } }",
             false,
-            "the application web is for sim only; run it with --on sim",
+            "the application request is for sim only; run it with --on sim",
         ),
     ] {
         let experiment = read(&format!("application = {application}"));

@@ -109,8 +109,8 @@ const SIMULATED: [(&str, &str, &str); 43] = [
     (
         "[\"1kB\", 0.5], [\"1MB\", 1.0]",
         "[\"1kB\", 0.5], [\"1MB\", 0.4]",
-        "t.toml:32:59: case.0.guests.1.application.web.sizes.1: 0.4 is no cumulative \
-             probability here; give 0.5 to 1",
+        "t.toml:32:59: case.0.guests.1.application.web.sizes.1: 0.4 is not a cumulative \
+             probability after 0.5; give a number from 0.5 to 1",
     ),
     (
         "[\"1kB\", 0.5], [\"1MB\", 1.0]",
@@ -220,10 +220,10 @@ const SIMULATED: [(&str, &str, &str); 43] = [
         "t.toml:3:8: arms: names no arm; leave it out, or name sim, live or vm",
     ),
     (
-        "arms = [\"sim\"]",
-        "arms = [\"live\"]",
-        "t.toml:32:15: case.0.guests.1.application: the application web is for sim only; leave it \
-             out, or take live off `arms`",
+        "arms = [\"sim\"]\nduration = \"1s\"\nrepeat = 2\n\n[network]",
+        "arms = [\"live\"]\nduration = \"1s\"\nrepeat = 2\n\n[network]\nprocessing = \"1us\"",
+        "t.toml:8:14: network.processing: processing is for sim only; leave it out, or take live off \
+             `arms`",
     ),
     (
         "queue = { kind",

@@ -36,6 +36,11 @@ start_law = "watch"
 watch = { pace = "10Gbit" }
 start = "100ms"
 application = { epochs = { size = "10kB", rounds = 3, every = "250ms", gap = "1211ns" } }
+
+[[case.guests]]
+name = "web"
+stack = "reno"
+application = { web = { rate = 20540, sizes = "5kB" } }
 "#;
 
 fn fast() -> Experiment {
@@ -79,9 +84,16 @@ fn times_become_longer_and_rates_lower_and_packets_and_names_stay() {
         panic!("{guests:?}")
     };
     assert_eq!((size.0, every.0, gap.0), (10_000, 12_500_000_000, 60_550));
+    let web = &slowed.cases[0].guests[1];
+    assert_eq!(web.arrivals_per_s(network), Some(410.8));
     let written = toml::to_string(&slowed).unwrap();
     assert!(!written.contains("10Gbit"), "{written}");
-    for setting in ["target = \"3ms\"", "pace = \"200Mbit\""] {
+    for setting in [
+        "target = \"3ms\"",
+        "pace = \"200Mbit\"",
+        "fresh = \"5s\"",
+        "idle = \"50s\"",
+    ] {
         assert!(written.contains(setting), "{setting}: {written}");
     }
 }
@@ -90,6 +102,22 @@ fn times_become_longer_and_rates_lower_and_packets_and_names_stay() {
 fn usual_minimum_rto_becomes_longer_too() {
     let slowed = fast().slowed().unwrap();
     assert_eq!(slowed.stacks["reno"].rto_min, Some(Nanos::from_secs(10)));
+}
+
+#[test]
+fn acks_may_wait_longer_than_real_kernels_let_them_in_slow_motion() {
+    let suits = |slower: &str| {
+        let text = FAST.replacen("[stack.reno]", "[stack.reno]\ndelayed_ack = \"1ms\"", 1);
+        let text = text.replace("slower = 50", slower);
+        Experiment::from_str("t.toml", &text)
+            .unwrap()
+            .suits(Arm::Live)
+    };
+    suits("slower = 200").expect("Linux's 200 ms are 1 ms");
+    for too_fast in ["slower = 199", ""] {
+        let told = suits(too_fast).expect_err(too_fast).to_string();
+        assert!(told.contains("delayed_ack is for sim only"), "{told}");
+    }
 }
 
 #[test]

@@ -284,7 +284,10 @@ fn unrecorded_values_are_errors_that_name_what_is_missing() {
         (
             &bare,
             "window_error",
-            format!("{flow} no sample with a congestion window and a shadow's"),
+            format!(
+                "{flow} no sample with both a congestion window and the window of a shadow; give \
+                 the flow's port a law"
+            ),
         ),
         (
             &bare,

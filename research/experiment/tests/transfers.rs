@@ -191,7 +191,7 @@ fn values_that_a_backend_did_not_record_are_errors_that_name_them() {
         ),
         (
             "{ kind = \"lost\", case = \"a\" }",
-            "case `a`, repetition 0: the record has no bottleneck named",
+            "case `a`, repetition 0: the record has no link that is named as a bottleneck",
         ),
         (
             "{ kind = \"queue\", case = \"a\" }",

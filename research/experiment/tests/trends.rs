@@ -230,8 +230,8 @@ fn a_missing_run_is_named_with_its_point() {
         .to_string();
     assert_eq!(
         error,
-        "case `a` has no record of repetition 1 at n 2, rate 20Mbit; run it, or leave out what \
-         expects it"
+        "case `a` has no record of repetition 1 at n 2, rate 20Mbit; make the run, or remove the \
+         expectations that read it"
     );
 }
 

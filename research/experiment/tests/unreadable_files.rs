@@ -48,18 +48,19 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
     (
         "\"10Mbit\"",
         "10",
-        "t.toml:8:8: `10` is not a rate: the unit is missing; write for example \"10Mbit\"",
+        "t.toml:8:8: `10` is not a rate: a number in a file needs a unit and quotes; write for \
+         example \"10Mbit\"",
     ),
     (
         "\"10Mbit\"",
         "\"10Mb\"",
-        "t.toml:8:8: `10Mb` is not a rate: the unit is one of bit, kbit, Mbit, Gbit; write \
+        "t.toml:8:8: `10Mb` is not a rate: its unit is not one of bit, kbit, Mbit, Gbit; write \
              for example \"10Mbit\"",
     ),
     (
         "min = \"30kB\"",
         "min = \"30k\"",
-        "t.toml:13:7: `30k` is not a size: the unit is one of B, kB, KiB, MB, MiB, GB, GiB; \
+        "t.toml:13:7: `30k` is not a size: its unit is not one of B, kB, KiB, MB, MiB, GB, GiB; \
              write for example \"1500B\"",
     ),
     (
@@ -134,7 +135,7 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     (
         "{ leaf-spine = { leaves = 3, spines = 2 } }",
         "{ star = {}, dumbbell = {} }",
-        "t.toml:8:12: not one key but several, or none; keep one of them",
+        "t.toml:8:12: expected a table with exactly one key; keep one of its keys, or add one",
     ),
     (
         "web = { rate",
@@ -149,7 +150,7 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     (
         "\"1kB\", 0.5",
         "\"1k\", 0.5",
-        "t.toml:32:46: `1k` is not a size: the unit is one of B, kB, KiB, MB, MiB, GB, GiB; \
+        "t.toml:32:46: `1k` is not a size: its unit is not one of B, kB, KiB, MB, MiB, GB, GiB; \
              write for example \"1500B\"",
     ),
     (
@@ -160,7 +161,7 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     (
         "[[\"1kB\", 0.5], [\"1MB\", 1.0]]",
         "\"1k\"",
-        "t.toml:32:44: `1k` is not a size: the unit is one of B, kB, KiB, MB, MiB, GB, GiB; \
+        "t.toml:32:44: `1k` is not a size: its unit is not one of B, kB, KiB, MB, MiB, GB, GiB; \
              write for example \"1500B\"",
     ),
     (
@@ -177,7 +178,8 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     (
         "delayed_ack = \"0s\"",
         "delayed_ack = 0",
-        "t.toml:16:15: `0` is not a duration: the unit is missing; write for example \"250us\"",
+        "t.toml:16:15: `0` is not a duration: a number in a file needs a unit and quotes; write \
+         for example \"250us\"",
     ),
     (
         "arms = [\"sim\"]",

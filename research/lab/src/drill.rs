@@ -37,20 +37,20 @@ use commands::Left;
 use frames::{Ends, GUEST_PORT, PEER_PORT, VIRTIO_HEADER_BYTES};
 use wires::Wires;
 
-/// Least tolerance of times: a busy machine wakes a process up that late.
+/// Minimum tolerance of a script's times: on a busy machine a process wakes up this late.
 const TOLERANCE: Nanos = Nanos::from_millis(60);
 /// Longest wait for a call that a script does not expect to block.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest wait for the thread of a call that the kernel has let go.
+/// Longest wait for the answer of a blocked call when the script expects its return: its thread may wake up late.
 const WAKING: Duration = Duration::from_millis(5);
-/// Longest payload of one segment before programs unless a script gives `--mss`: what an MTU of 1500
+/// Longest payload of one segment to a port with programs, in bytes, unless a script gives `--mss`: what an MTU of 1500
 /// bytes holds.
 const SEGMENT_BYTES: u16 = 1460;
 
 /// A call that blocks in a thread of its own.
 struct Waiting {
     thread: JoinHandle<()>,
-    /// Receives when the call returned, and its answer.
+    /// Channel for the time at which the call returned, and its answer.
     answer: Receiver<(Instant, Answer)>,
 }
 
@@ -59,7 +59,7 @@ pub struct Kernel {
     wires: Wires,
     sockets: Sockets,
     ends: Ends,
-    /// Longest payload of a segment that arrives; longer ones are super-segments.
+    /// Longest payload of one segment to the guest, in bytes; longer segments are sent as super-segments.
     segment_bytes: u16,
     left: Left,
     /// The ports of the connection opened last: the guest's and the peer's.
@@ -73,7 +73,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Wires a guest; `law` puts the port programs on its port.
+    /// Creates the namespaces and the tap. With a law, the guest has a port with the port programs; `None`: the
+    /// script's tap is the guest's own interface.
     ///
     /// # Errors
     /// What this host or process lacks.
@@ -93,8 +94,8 @@ impl Kernel {
         })
     }
 
-    /// Lets scripts start programs: a shell runs the commands that this reader does not know, inside the
-    /// guest's namespace, with `folder` as its working folder, with this process's rights.
+    /// Lets scripts start programs: a shell runs the commands that `uc_drill` does not know, inside the guest's
+    /// namespace, with `folder` as its working folder, with this process's rights.
     #[must_use]
     pub fn with_shell(mut self, folder: &Path) -> Kernel {
         self.left.folder = Some(folder.to_owned());
@@ -105,8 +106,8 @@ impl Kernel {
         Nanos(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// Makes a call in a thread of its own, and waits for its answer unless the script expects that the
-    /// call `blocks`.
+    /// Makes a call in a thread of its own. Waits for its answer, at most a second, unless the script expects that the
+    /// call `blocks`. `None`: the call has not returned yet.
     fn wait_for(
         &mut self,
         make: impl FnOnce() -> Answer + Send + 'static,
@@ -135,7 +136,7 @@ impl Kernel {
         None
     }
 
-    /// Reads what the guest has sent.
+    /// Reads the frames that the guest has sent so far.
     fn pump(&mut self) {
         let mut buffer = vec![0; VIRTIO_HEADER_BYTES + FRAME_BYTES_MAX];
         let link = self.wires.link();
@@ -159,12 +160,16 @@ impl Kernel {
     fn write(&self, frame: &[u8]) -> Result<(), Stop> {
         match self.wires.tap.write(frame) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Stop::Differs("the tap had no room for a frame".to_owned())),
+            Ok(false) => Err(Stop::Differs(
+                "the guest's tap interface refused a frame: its queue is full; reduce the load on \
+                 this machine and run the script again"
+                    .to_owned(),
+            )),
             Err(error) => Err(Stop::Differs(error.to_string())),
         }
     }
 
-    /// Waits for a frame until `until`, or until one is there.
+    /// Reads the guest's frames until the time `until`; with `stops`, only until a frame of the connection is there.
     fn wait(&mut self, until: Nanos, stops: bool) {
         loop {
             self.pump();
@@ -207,7 +212,11 @@ impl Target for Kernel {
                 ("mss", value) => {
                     self.segment_bytes = value.parse().unwrap_or(self.segment_bytes);
                 }
-                (name, value) => return Err(Stop::Lacks(format!("the flag --{name}={value}"))),
+                (name, value) => {
+                    return Err(Stop::Lacks(format!(
+                        "the flag --{name}={value} is not supported"
+                    )));
+                }
             }
         }
         if self.ends.guest.is_ipv6() != self.ends.peer.is_ipv6() {

@@ -1,4 +1,4 @@
-//! Epochs: each flow of a group has one transfer in each, over a connection of its own.
+//! Epochs: in each epoch each flow of a group has one transfer, over a connection of its own.
 
 use uc_experiment::{Application, Guests, Nanos};
 use uc_net::random::Stream;
@@ -31,14 +31,13 @@ impl Epochs {
         }
     }
 
-    /// Draws the times of each flow's transfers: in every epoch one flow after the other, in random order.
+    /// Draws the times of the transfers, one list for each flow: in every epoch the flows begin one after the other, in
+    /// random order.
     pub(crate) fn draw(&self, random: &mut Stream, flows: usize) -> Vec<Vec<Nanos>> {
         let mut times = vec![Vec::new(); flows];
         for round in 0..self.rounds {
             let mut order: Vec<usize> = (0..flows).collect();
-            for at in (1..flows).rev() {
-                order.swap(at, random.below(at as u64 + 1) as usize);
-            }
+            random.shuffle(&mut order);
             let mut at_ns = self.start.0 + u64::from(round) * self.every.0;
             for flow in order {
                 times[flow].push(Nanos(at_ns));

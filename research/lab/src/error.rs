@@ -27,7 +27,7 @@ pub enum LabError {
     /// A thread or an event descriptor of the lab could not be made.
     #[error("the lab could not {action}: {source}; check ulimit -u and ulimit -n")]
     Resource {
-        /// Action that failed.
+        /// Operation that failed, for the message.
         action: &'static str,
         /// Error of the kernel.
         source: io::Error,
@@ -47,11 +47,11 @@ pub enum LabError {
         mend: &'static str,
     },
     /// A socket call of the traffic failed.
-    #[error("{node}: {action} failed: {source}")]
+    #[error("{node}: {action} failed: {source}{}", remedy(source))]
     Socket {
         /// Guest's label or "the server".
         node: String,
-        /// Action that failed.
+        /// Operation that failed, for the message.
         action: &'static str,
         /// Error of the kernel.
         source: io::Error,
@@ -71,7 +71,7 @@ pub enum LabError {
     #[error(transparent)]
     Experiment(#[from] uc_experiment::Error),
     /// The emulator refuses the experiment's network.
-    #[error("[network] of the experiment: {0}")]
+    #[error("the emulator can't build [network] of the experiment: {0}")]
     Network(#[source] uc_net::NetError),
     /// The program on a port could not be attached.
     #[error("attaching to port {ifname} of {node} failed: {source}")]
@@ -83,8 +83,8 @@ pub enum LabError {
         /// Error of the loader.
         source: PortError,
     },
-    /// What works beside the programs of the ports ended before the flows did.
-    #[error("what works at the ports ended before the flows did: {0}")]
+    /// A process or thread that serves the ports beside their programs ended before the flows did.
+    #[error("a process or thread that serves the ports ended before the flows did: {0}")]
     Beside(PortError),
     /// Guests that are not namespaces could not be started, or failed.
     #[error(transparent)]
@@ -95,8 +95,27 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Returns what makes the error of a socket call, `action`, of this node.
+    pub(crate) fn socket(node: String, action: &'static str) -> impl Fn(io::Error) -> LabError {
+        move |source| LabError::Socket {
+            node: node.clone(),
+            action,
+            source,
+        }
+    }
+
     /// The kernel's refusal of `action`, which says what the lab tried to do.
     pub(crate) fn resource(action: &'static str, source: io::Error) -> LabError {
         LabError::Resource { action, source }
+    }
+}
+
+/// Returns the remedy of a socket's error, after a semicolon; empty if none is known.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "; raise the hard limit of open files (`ulimit -Hn`), or lower the number of connections"
+        }
+        _ => "",
     }
 }

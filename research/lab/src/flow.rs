@@ -5,6 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
+use crate::names::{GUEST_PORT_FIRST, SERVER_PORT};
+use crate::plan::{Guest, Plan};
+
 /// Flow number of frames that are not IP, and of flows beyond the maximum.
 pub const OTHER_FLOWS: u32 = 0;
 /// Maximum number of flows with a number of their own. A case has a few hundred; a scan inside a
@@ -72,14 +75,62 @@ impl FiveTuple {
     }
 }
 
+/// Returns the connections of a plan, in the order of the record: group by group, guest by guest.
+pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
+    let of_guest = |guest: &Guest| {
+        let parts = guest.parts.iter();
+        let servers = parts.flat_map(|part| (0..part.flows).map(|flow| part.server(flow)));
+        let ends = (GUEST_PORT_FIRST..).zip(servers).map(|(port, server)| {
+            let server = SocketAddr::new(plan.servers[server].address, SERVER_PORT);
+            FiveTuple::tcp(SocketAddr::new(guest.address, port), server)
+        });
+        ends.collect::<Vec<_>>()
+    };
+    plan.guests.iter().flat_map(of_guest).collect()
+}
+
+/// The flows with many connections, by the guests' addresses: the TCP ports of a flow's connections differ by
+/// multiples of the guest's number of flows.
+#[derive(Debug, Clone, Default)]
+pub struct Connections(HashMap<IpAddr, u16>);
+
+impl Connections {
+    /// Returns those of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let guests = plan.guests.iter();
+        let many = guests.filter(|guest| guest.parts.iter().any(|part| part.arrivals.is_some()));
+        Self(many.map(|it| (it.address, it.flows as u16)).collect())
+    }
+
+    /// Returns the guest's end of its flow's first connection, and the number of this connection; any
+    /// other end as it is.
+    pub fn of_flow(&self, end: SocketAddr) -> (SocketAddr, usize) {
+        let nth = end.port().checked_sub(GUEST_PORT_FIRST);
+        let (Some(&flows), Some(nth)) = (self.0.get(&end.ip()), nth) else {
+            return (end, 0);
+        };
+        let first = SocketAddr::new(end.ip(), GUEST_PORT_FIRST + nth % flows);
+        (first, usize::from(nth / flows))
+    }
+}
+
 /// Flow numbers, from 1 in the order in which the flows are first seen.
 #[derive(Debug, Default)]
 pub struct FlowTable {
     numbers: HashMap<FiveTuple, u32>,
+    connections: Connections,
 }
 
 impl FlowTable {
-    /// Returns the number of the flow, a new one if it has none yet.
+    /// Creates a table in which all connections of a flow have one number.
+    pub fn new(connections: Connections) -> Self {
+        Self {
+            numbers: HashMap::new(),
+            connections,
+        }
+    }
+
+    /// Returns the number of the flow: a new one if it has none yet, [`OTHER_FLOWS`] if the table is full.
     pub fn number(&mut self, tuple: FiveTuple) -> u32 {
         let next = self.numbers.len() + 1;
         if next >= FLOWS_MAX {
@@ -88,9 +139,16 @@ impl FlowTable {
         *self.numbers.entry(tuple).or_insert(next as u32)
     }
 
-    /// Returns the flow number of a frame.
+    /// Returns the flow number of an Ethernet frame; [`OTHER_FLOWS`] if it is not IP, or if the table is full.
     pub fn number_of_frame(&mut self, bytes: &[u8]) -> u32 {
-        FiveTuple::of_frame(bytes).map_or(OTHER_FLOWS, |tuple| self.number(tuple))
+        let Some(mut tuple) = FiveTuple::of_frame(bytes) else {
+            return OTHER_FLOWS;
+        };
+        if !self.connections.0.is_empty() {
+            tuple.source = self.connections.of_flow(tuple.source).0;
+            tuple.destination = self.connections.of_flow(tuple.destination).0;
+        }
+        self.number(tuple)
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use uc_experiment::Network;
 
 use crate::error::{LabError, PortError};
+use crate::flow;
 use crate::plan::Plan;
 use crate::ports::{Port, Ports};
 use crate::relay::WireReport;
-use crate::traffic;
 use crate::wire::Wire;
 use crate::wire_setup::WireSetup;
 use crate::wiring::{Ends, Wiring};
@@ -48,7 +48,7 @@ impl Lab {
     ) -> Result<Self, LabError> {
         let mut wiring = Wiring::build_with(plan, ends)?;
         let taps = std::mem::take(&mut wiring.taps);
-        let flows = traffic::tuples(plan);
+        let flows = flow::tuples(plan);
         let setup = WireSetup::new(plan, network, taps, flows, seed, sample);
         Ok(Self {
             wire: Wire::start(setup)?,

@@ -13,12 +13,14 @@
 //!   [`lateness`]: the network; `stalled`, [`turns`]: a receiver that stalls.
 //! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], [`tcp_counters`], `names`:
 //!   the flows, and their measurement; [`incast`]: blocks on request; [`messages`], [`transfer_times`]:
-//!   messages and transfers; `web`, `nginx`: pages of a real web server.
+//!   messages and transfers; [`arrivals`], [`transfers`], `opener`, `arriving`: transfers at random times; `web`, `nginx`: pages of a real web server.
 //! - [`ports`]: the interface to port programs; [`platform`], [`load`]: the interface to platforms of
 //!   guests; [`vm`]: guests that are virtual machines.
 
 mod ack_gaps;
 mod addresses;
+pub mod arrivals;
+mod arriving;
 pub mod clock;
 pub mod congestion;
 pub mod drill;
@@ -38,6 +40,7 @@ mod names;
 pub mod need;
 pub mod netns;
 mod nginx;
+mod opener;
 pub mod pages;
 pub mod part;
 pub mod pattern;
@@ -60,6 +63,7 @@ pub mod tcp_counters;
 pub mod tcp_info;
 pub mod traffic;
 pub mod transfer_times;
+pub mod transfers;
 pub mod turns;
 pub mod vm;
 mod web;

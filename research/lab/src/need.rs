@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
@@ -37,6 +38,14 @@ pub enum Need {
     Proc(#[source] io::Error),
 }
 
+/// Raises the process's limit of open files to its maximum: each connection of a run takes three.
+pub fn raise_limit_of_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Where that fails, a run that needs more files says so.
+        let _as_it_was = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
 /// Checks every precondition of the live backend without changing anything.
 ///
 /// # Errors
@@ -64,7 +73,7 @@ pub fn check() -> Result<(), Need> {
         Ok(Ok(())) => Ok(()),
         Ok(Err(errno)) => Err(Need::Namespaces(errno.into())),
         Err(_) => Err(Need::Namespaces(io::Error::other(
-            "the trial thread panicked",
+            "the thread that tried to make a namespace panicked",
         ))),
     }
 }
@@ -81,7 +90,7 @@ pub fn program(name: &'static str) -> Result<PathBuf, Need> {
     })
 }
 
-/// Finds any program like [`program`].
+/// Returns the path of any program, sought as [`program`] does; `None` if it is missing.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -102,7 +111,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Parses the effective set of /proc/self/status; empty if the line is missing.
+/// Returns the bits of the effective capabilities in the text of /proc/self/status; 0 if the line is missing.
 fn effective_capabilities(status: &str) -> u64 {
     status
         .lines()
@@ -120,6 +129,14 @@ mod tests {
         let status = "CapPrm:\t000001ffffffffff\nCapEff:\t0000000000001000\n";
         assert_eq!(effective_capabilities(status), 1 << CAP_NET_ADMIN);
         assert_eq!(effective_capabilities("no such line"), 0);
+    }
+
+    #[test]
+    fn limit_of_files_becomes_the_maximum() {
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).unwrap();
+        raise_limit_of_files();
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (most, most));
     }
 
     #[test]

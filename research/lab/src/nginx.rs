@@ -25,11 +25,11 @@ pub(crate) const PAGE: &str = "/page";
 /// Time limit for nginx to start listening; it takes some milliseconds.
 const READY_DEADLINE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
-/// The kernel's congestion controls that any namespace may have as default, which is what nginx uses. It
-/// may also have those that a run brings.
+/// The kernel's congestion controls that any namespace may have as its default, which nginx uses. A control that the
+/// run itself loaded may be a default, too.
 const UNRESTRICTED: [&str; 2] = ["reno", "cubic"];
 
-/// One running server.
+/// One running web server. Dropping it ends the process.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Child,
@@ -52,7 +52,8 @@ pub(crate) fn page(pages: &Pages) -> Vec<u8> {
 /// Starts a server in every guest that has pages.
 ///
 /// # Errors
-/// [`LabError::Need`] without nginx, [`LabError::Resource`] when one does not start.
+/// [`LabError::Need`] without nginx, [`LabError::Refused`] when nginx can't use the guest's congestion control,
+/// [`LabError::Resource`] when a server does not start.
 pub(crate) fn start_all(plan: &Plan, wiring: &Wiring) -> Result<Vec<Server>, LabError> {
     let guests = plan.guests.iter().zip(&wiring.guests);
     let with_pages = guests.filter_map(|(guest, namespace)| Some((guest, namespace, guest.pages?)));
@@ -63,7 +64,7 @@ pub(crate) fn start_all(plan: &Plan, wiring: &Wiring) -> Result<Vec<Server>, Lab
         .collect()
 }
 
-/// `control`: the kernel's name of the guest's congestion control.
+/// Starts the web server of a guest. `control`: the kernel's name of the guest's congestion control.
 fn start(
     guest: &Guest,
     namespace: &Namespace,
@@ -74,8 +75,9 @@ fn start(
     let brought = control != guest.stack.congestion_control;
     if !brought && !UNRESTRICTED.contains(&control) {
         return Err(LabError::Refused(format!(
-            "{}: a web server under {control}; nginx takes the namespace's default: give it reno \
-             or cubic, or use a kernel without dctcp",
+            "{}: nginx uses the default congestion control of its network namespace, and this \
+             kernel does not \
+             allow {control} as one; give the server reno or cubic, or use a kernel without {control}",
             guest.label
         )));
     }
@@ -126,8 +128,7 @@ fn configuration(address: SocketAddr) -> String {
     )
 }
 
-/// Connects from inside the server's namespace until it answers, so that nothing crosses the
-/// network.
+/// Connects from inside the server's namespace until the server accepts, so that nothing crosses the network.
 fn wait_until_ready(
     server: &mut Server,
     namespace: &Namespace,

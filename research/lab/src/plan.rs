@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use uc_experiment::layout::Place;
 use uc_experiment::{
-    Case, Coupling, CouplingRules, Experiment, Family, Guests, Profile, Stack, Topology, Value,
-    Watch, start_keys,
+    BitsPerSec, Case, Coupling, CouplingRules, Experiment, Family, Guests, Network, Profile, Stack,
+    Topology, Value, Watch, start_keys,
 };
 
 pub use crate::addresses::mac_text;
@@ -20,60 +20,74 @@ use crate::server;
 pub use crate::server::Server;
 
 /// Maximum number of flows of one guest, each with a port of its own.
-const FLOWS_MAX: u32 = 20_000;
+pub(crate) const FLOWS_MAX: u32 = 20_000;
+/// Maximum number of connections of a case: each has a number for each direction ([`crate::flow`]).
+const CONNECTIONS_MAX: u64 = 32_767;
 
 /// A case laid out for the live backend.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// IP version of all traffic.
     pub family: Family,
-    /// Whether interfaces segment and coalesce.
+    /// Whether interfaces segment and coalesce (TSO, GSO, GRO).
     pub offload: bool,
-    /// Maximum IP packet of all interfaces.
+    /// Maximum size of an IP packet on all interfaces, in bytes.
     pub mtu_bytes: u32,
     /// All guests, in the file's order.
     pub guests: Vec<Guest>,
     /// Location of each host with guests; the receivers' hosts have the numbers after them.
     pub places: Vec<Place>,
-    /// Receivers: one for all flows in a star, else one for each host with guests, in their order.
+    /// Receivers: one for all flows in a star, else one for each host with guests, in their order; where
+    /// hosts both send and receive, one on each.
     pub servers: Vec<Server>,
     /// Rules of coupled flows.
     pub coupling: CouplingRules,
+    /// Rate at which a host grants the first windows of all flows with a start; `None`: each host those
+    /// toward it.
+    pub grants: Option<BitsPerSec>,
 }
 
 impl Plan {
     /// Lays out `case`: guest i has address i + 1 of the LAN, and the receivers have those after the
-    /// last guest's. Groups without a host get one host per guest; groups that name the same coupled guest
-    /// are that one guest.
+    /// last guest's. Groups without a host get one host per guest, or that of their pattern; groups that
+    /// name the same coupled guest are that one guest.
     ///
     /// # Errors
-    /// [`LabError::Refused`] when the guests don't fit into the LAN's addresses or a stack is
-    /// not defined.
+    /// [`LabError::Refused`] when the guests don't fit into the LAN's addresses, a guest has too many flows, or a stack
+    /// is not defined or contradicts itself.
     pub fn new(experiment: &Experiment, case: &Case) -> Result<Self, LabError> {
         let (network, family) = (&experiment.network, experiment.network.family);
-        let mut hosts = Hosts::default();
+        let mut hosts = Hosts::of(network.topology);
         let mut guests = Vec::new();
         for group in &case.guests {
             let stack = stack_named(experiment, case, &group.stack)?;
             for index in 0..group.count {
-                let part = Part::of(group, index);
+                let (from, to) = group.ends(network.topology);
+                let place = Place { from, to };
                 if let Some(guest) = same_guest(case, &mut guests, group)? {
+                    // A receiver elsewhere is on a host of its own.
+                    let host = match group.pattern.is_some() || hosts.places[guest.host] == place {
+                        true => guest.host,
+                        false => hosts.number(None, place),
+                    };
+                    let servers = receivers(group, network, host);
+                    let part = Part::of(experiment, group, index, servers);
                     guest.flows += part.flows;
                     guest.parts.push(part);
                     continue;
                 }
                 let number = guests.len();
-                let (from, to) = group.ends(network.topology);
-                let host = hosts.number(group.host.as_deref(), Place { from, to });
+                let host = match &group.pattern {
+                    Some(pattern) => pattern.host(index) as usize,
+                    None => hosts.number(group.host.as_deref(), place),
+                };
+                let part = Part::of(experiment, group, index, receivers(group, network, host));
                 guests.push(Guest {
                     label: format!("{}[{index}]", group.name),
                     group: group.name.clone(),
                     index,
                     host,
-                    server: match network.topology {
-                        Topology::Star => 0,
-                        _ => host,
-                    },
+                    server: part.servers[0],
                     port: format!("port{number}"),
                     address: address(family, number, case)?,
                     mac: mac(number),
@@ -111,18 +125,26 @@ impl Plan {
             places: hosts.places,
             servers,
             coupling: case.coupling,
+            grants: case.grants,
         })
     }
 
-    /// Returns the receiver of a guest's flows.
+    /// Returns the receiver of a guest's flows, of several the first group's.
     pub fn server_of(&self, guest: &Guest) -> &Server {
         &self.servers[guest.server]
+    }
+
+    /// Returns all receivers of a guest's flows.
+    pub fn servers_of(&self, guest: &Guest) -> impl Iterator<Item = &Server> {
+        let servers = self.servers.iter().enumerate();
+        let own = servers.filter(|(number, _)| guest.sends_to(*number));
+        own.map(|(_, server)| server)
     }
 
     /// Returns the guests that send to receiver number `server`.
     pub fn guests_of(&self, server: usize) -> impl Iterator<Item = &Guest> {
         let guests = self.guests.iter();
-        guests.filter(move |guest| guest.server == server)
+        guests.filter(move |guest| guest.sends_to(server))
     }
 
     /// Returns the number of flows that the case's guests open.
@@ -135,13 +157,21 @@ impl Plan {
 }
 
 /// A numbering of hosts, in the order in which guests name them.
-#[derive(Default)]
 struct Hosts {
     places: Vec<Place>,
     named: BTreeMap<String, usize>,
 }
 
 impl Hosts {
+    /// Returns the numbering of a network: with all hosts where each both sends and receives.
+    fn of(topology: Topology) -> Self {
+        let hosts = topology.hosts().unwrap_or(0) as usize;
+        Self {
+            places: vec![Place { from: 0, to: 0 }; hosts],
+            named: BTreeMap::new(),
+        }
+    }
+
     fn number(&mut self, name: Option<&str>, place: Place) -> usize {
         let next = self.places.len();
         let number = match name {
@@ -155,7 +185,21 @@ impl Hosts {
     }
 }
 
-/// Returns the guest that an earlier group of the case has created under the same name.
+/// Returns the numbers of the receivers of each flow of a guest on `host`.
+fn receivers(group: &Guests, network: &Network, host: usize) -> Vec<usize> {
+    let by_pattern = group.pattern.as_ref().zip(network.topology.hosts());
+    match by_pattern {
+        Some((pattern, hosts)) => {
+            let found = pattern.receivers(host as u32, hosts).into_iter();
+            found.map(|to| to as usize).collect()
+        }
+        None if network.topology == Topology::Star => vec![0],
+        None => vec![host],
+    }
+}
+
+/// Returns the guest that an earlier group of the case has created under the same name; `None` if there is none.
+/// Refuses groups of one guest that differ in what a guest, its port or its host has once.
 fn same_guest<'a>(
     case: &Case,
     guests: &'a mut [Guest],
@@ -174,22 +218,55 @@ fn same_guest<'a>(
     let Some(guest) = found else {
         return Ok(None);
     };
-    let what_is_one = |guests: &Guests| {
-        let ends = (guests.from, guests.to);
-        (guests.stack.clone(), guests.law, guests.host.clone(), ends)
-    };
-    let first = case.group(&guest.group);
-    if first.is_some_and(|first| what_is_one(first) != what_is_one(group)) {
+    if let Some(key) = case
+        .group(&guest.group)
+        .and_then(|first| differing(first, group))
+    {
         return Err(LabError::Refused(format!(
-            "case {}: {} and {} are one guest with different stacks, laws, hosts or places; a \
-             guest has one of each: give both groups the same",
+            "case {}: {} and {} are one guest, and their `{key}` differs; a guest has one: give both groups the same",
+            case.name, guest.group, group.name
+        )));
+    }
+    let serves = Pages::of(group).is_some() || Incast::of(group).is_some();
+    if serves || guest.pages.is_some() || guest.incast.is_some() {
+        return Err(LabError::Refused(format!(
+            "case {}: {} and {} are one guest, and one serves pages or blocks, which a guest does for all its flows; \
+             give each a guest of its own",
             case.name, guest.group, group.name
         )));
     }
     Ok(Some(guest))
 }
 
+/// Returns the first key of what a guest, its port or its host has once that two groups set differently.
+fn differing(first: &Guests, other: &Guests) -> Option<&'static str> {
+    let keys = [
+        ("stack", first.stack == other.stack),
+        ("law", first.law == other.law),
+        ("parameters", first.parameters == other.parameters),
+        ("profile", first.profile == other.profile),
+        ("start_law", first.start_law == other.start_law),
+        ("watch", first.watch == other.watch),
+        ("hold", first.hold == other.hold),
+        ("dupack", first.dupack == other.dupack),
+        ("hypervisor", first.hypervisor == other.hypervisor),
+        ("host", first.host == other.host),
+        ("from", first.from == other.from),
+        ("pattern", first.pattern == other.pattern),
+    ];
+    let found = keys.into_iter().find(|(_, is_same)| !is_same);
+    found.map(|(key, _)| key)
+}
+
 fn check_flows(case: &Case, guests: &[Guest]) -> Result<(), LabError> {
+    let connections: u64 = guests.iter().map(|guest| u64::from(guest.flows)).sum();
+    if connections > CONNECTIONS_MAX {
+        return Err(LabError::Refused(format!(
+            "case {}: {connections} connections, and the emulated network tells at most {CONNECTIONS_MAX} apart; \
+             lower `count`, `flows` or the network's `hosts`",
+            case.name
+        )));
+    }
     match guests.iter().find(|guest| guest.flows > FLOWS_MAX) {
         None => Ok(()),
         Some(guest) => Err(LabError::Refused(format!(
@@ -256,6 +333,10 @@ mod tests {
         Plan::new(&experiment, &experiment.cases[0])
     }
 
+    fn plan_error(guests: &str) -> String {
+        plan(guests, "ipv4").unwrap_err().to_string()
+    }
+
     #[test]
     fn guests_have_hosts_of_their_own_unless_they_name_one() {
         let group = |name, host| {
@@ -296,12 +377,45 @@ mod tests {
         let (first, late) = (("first", 0, None), ("late", 500_000_000, Some(900_000_000)));
         assert_eq!(flows, [first, first, late]);
         assert_eq!(vm.parts[1].priority, 2);
-        let elsewhere = guests + &group("else", "").replace("\"h\"", "\"i\"");
-        let error = self::plan(&elsewhere, "ipv4").unwrap_err().to_string();
+        let other = |text: String| plan_error(&(guests.clone() + &text));
+        let elsewhere = other(group("else", "").replace("\"h\"", "\"i\""));
+        assert!(elsewhere.contains("`host` differs"), "{elsewhere}");
+        let watched = other(group("else", "law = \"dctcp\"\nstart_law = \"watch\""));
+        assert!(watched.contains("`law` differs"), "{watched}");
+        let incast = "application = { incast = { block = \"1kB\", rounds = 2 } }";
+        let served = other(group("else", incast));
+        assert!(served.contains("a guest of its own"), "{served}");
+        let served_first = plan_error(&(group("first", incast) + &group("late", "")));
         assert!(
-            error.contains("different stacks, laws, hosts or places"),
-            "{error}"
+            served_first.contains("a guest of its own"),
+            "{served_first}"
         );
+    }
+
+    #[test]
+    fn groups_of_one_guest_may_have_receivers_at_different_switches() {
+        let group = |name: &str, to: u32| {
+            format!(
+                "[[case.guests]]\nname = \"{name}\"\nstack = \"reno\"\nto = {to}\n\
+                 coupling = {{ group = \"g\", guest = \"vm\" }}\n"
+            )
+        };
+        let text = format!(
+            "name = \"lab/plan\"\ntitle = \"plan\"\nduration = \"1s\"\n[network]\n\
+             topology = {{ parking-lot = {{ hops = 3 }} }}\nrate = \"10Mbit\"\ndelay = \"1ms\"\n\
+             queue = {{ kind = \"droptail\", limit = \"100kB\" }}\n[stack.reno]\n[[case]]\n\
+             name = \"only\"\n{}{}{}",
+            group("near", 1),
+            group("far", 3),
+            group("also_near", 1)
+        );
+        let experiment = Experiment::from_str("plan", &text).unwrap();
+        let plan = Plan::new(&experiment, &experiment.cases[0]).unwrap();
+        let places: Vec<_> = plan.places.iter().map(|it| (it.from, it.to)).collect();
+        assert_eq!((plan.guests.len(), places), (1, vec![(0, 1), (0, 3)]));
+        let tuples = crate::flow::tuples(&plan);
+        let ends: Vec<_> = tuples.iter().map(|it| it.destination.to_string()).collect();
+        assert_eq!(ends, ["10.77.0.2:5001", "10.77.0.3:5001", "10.77.0.2:5001"]);
     }
 
     #[test]
@@ -325,10 +439,11 @@ mod tests {
             let group = "[[case.guests]]\nname = \"a\"";
             format!("{group}\ncount = {count}\nflows = {flows}\nstack = \"{stack}\"")
         };
-        let last = plan(&guests(253, 1, "reno"), "ipv6").unwrap();
-        assert_eq!(last.servers[0].address.to_string(), "fd77::fe");
+        for (family, address) in [("ipv4", "10.77.1.244"), ("ipv6", "fd77::1f4")] {
+            let last = plan(&guests(499, 1, "reno"), family).unwrap();
+            assert_eq!(last.servers[0].address.to_string(), address);
+        }
         for (guests, part) in [
-            (guests(254, 1, "reno"), "254 addresses"),
             (guests(1, 20_001, "reno"), "20001 flows"),
             (guests(1, 1, "cubic"), "[stack.cubic]"),
         ] {

@@ -71,7 +71,10 @@ impl Load for Here<'_> {
             index: flow.index,
             tuple: flow.tuple,
         };
-        self.traffic.flows().iter().map(running).collect()
+        let flows = self.traffic.flows().iter().map(running);
+        let arriving = self.traffic.arriving().iter();
+        let arriving = arriving.map(|flow| flow.running.clone());
+        flows.chain(arriving).collect()
     }
 
     fn wait_connected(&mut self, go_on: GoOn<'_>) -> Result<u64, LabError> {
@@ -79,7 +82,7 @@ impl Load for Here<'_> {
     }
 
     fn begin(&mut self, started: Nanos) -> Result<(), LabError> {
-        self.traffic.begin(started)
+        self.traffic.begin(started, &self.lab.wiring)
     }
 
     fn check(&mut self) -> Result<(), LabError> {
@@ -88,19 +91,19 @@ impl Load for Here<'_> {
 
     fn sample(&mut self) -> Result<Vec<Sighting>, LabError> {
         let congestion = &self.lab.wiring.congestion;
+        let failed = |guest: usize, action| {
+            let node = self.plan.guests[guest].label.clone();
+            move |source| LabError::Socket {
+                node,
+                action,
+                source,
+            }
+        };
         let of_flow = |flow: &crate::traffic::Flow| {
-            let failed = |action| {
-                let node = self.plan.guests[flow.guest].label.clone();
-                move |source| LabError::Socket {
-                    node,
-                    action,
-                    source,
-                }
-            };
             let (at, socket) = (clock::now(), flow.socket.as_fd());
-            let info = TcpInfo::read(socket).map_err(failed("reading TCP_INFO"))?;
+            let info = TcpInfo::read(socket).map_err(failed(flow.guest, "reading TCP_INFO"))?;
             let dctcp = congestion.dctcp_state(socket);
-            let dctcp = dctcp.map_err(failed("reading its DCTCP"))?;
+            let dctcp = dctcp.map_err(failed(flow.guest, "reading its DCTCP"))?;
             Ok(Sighting {
                 at,
                 sample: FlowSample {
@@ -110,7 +113,13 @@ impl Load for Here<'_> {
                 negotiated_ecn: info.negotiated_ecn(),
             })
         };
-        self.traffic.flows().iter().map(of_flow).collect()
+        let of_arriving = |flow: &crate::transfers::ArrivingFlow| {
+            let sighting = flow.transfers.sample(congestion);
+            sighting.map_err(failed(flow.running.guest, "reading its connections"))
+        };
+        let arriving = self.traffic.arriving().iter().map(of_arriving);
+        let flows = self.traffic.flows().iter().map(of_flow);
+        flows.chain(arriving).collect()
     }
 
     fn finish(&mut self) -> Result<Counted, LabError> {
@@ -126,16 +135,22 @@ impl Here<'_> {
     /// Returns the timeouts of each flow since its namespace was made: all of a guest's if it has one
     /// flow, `None` if it has several.
     fn timeouts(&self) -> Result<Vec<Option<u32>>, LabError> {
-        let of_flow = |flow: &crate::traffic::Flow| {
-            if self.plan.guests[flow.guest].flows != 1 {
+        let of_guest = |guest: usize| {
+            if self.plan.guests[guest].flows != 1 {
                 return Ok(None);
             }
-            let counters = self.lab.wiring.guests[flow.guest].enter(tcp_counters::read)?;
+            let counters = self.lab.wiring.guests[guest].enter(tcp_counters::read)?;
             let counters =
                 counters.map_err(|source| LabError::resource("read counters of TCP", source))?;
             let count = counters.get(tcp_counters::TIMEOUTS).copied().unwrap_or(0);
             Ok(Some(u32::try_from(count).unwrap_or(u32::MAX)))
         };
-        self.traffic.flows().iter().map(of_flow).collect()
+        let flows = self.traffic.flows().iter().map(|flow| flow.guest);
+        let arriving = self
+            .traffic
+            .arriving()
+            .iter()
+            .map(|flow| flow.running.guest);
+        flows.chain(arriving).map(of_guest).collect()
     }
 }

@@ -7,7 +7,7 @@ mod starts;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use uc_experiment::{CouplingRules, Dupack, Hold, Law, Parameters, Profile, Watch};
+use uc_experiment::{BitsPerSec, CouplingRules, Dupack, Hold, Law, Parameters, Profile, Watch};
 
 use crate::error::PortError;
 use crate::flow::FiveTuple;
@@ -25,17 +25,19 @@ pub struct Port<'a> {
     pub node: &'a str,
     /// IP address of the guest or server behind the port.
     pub address: IpAddr,
-    /// Law of the port.
+    /// Congestion control law that the port applies.
     pub law: Law,
-    /// Parameters of the law.
+    /// Parameters of the port's law.
     pub parameters: Parameters,
-    /// Profile of the law: which TCP sender the port's estimate of the guest's window follows.
+    /// TCP sender that the law's shadow imitates.
     pub profile: Profile,
-    /// Start law `watch` with its settings, if flows start by it.
+    /// Start law `watch` with its settings; `None`: flows start as their TCP does.
     pub start: Option<Watch>,
-    /// Packets that the port holds.
+    /// Rate at which another host grants the first windows of all flows with a start law; `None`: none does.
+    pub grants: Option<BitsPerSec>,
+    /// Settings for packets that the port holds; `None`: it holds none.
     pub hold: Option<Hold>,
-    /// Duplicate ACKs that the port sends its guest.
+    /// Settings for duplicate ACKs that the port sends its guest; `None`: it sends none.
     pub dupack: Option<Dupack>,
     /// Role of the guest or server behind the port.
     pub part: Part,
@@ -59,7 +61,7 @@ pub enum Part {
 pub struct Sharing {
     /// Weight of the port's guest in the group.
     pub weight: u8,
-    /// TCP ports of the guest whose flows have a priority above the minimum.
+    /// TCP ports of the guest's flows with a priority above 1, each with its priority.
     pub priorities: Vec<(u16, u8)>,
     /// Rules of the group.
     pub rules: CouplingRules,
@@ -86,7 +88,7 @@ impl Sharing {
 }
 
 impl<'a> Port<'a> {
-    /// Returns every port of `plan` that has a law, with interface indices still to be set.
+    /// Returns every port of `plan` that has a law. Interface indices are 0; the caller sets them.
     pub(crate) fn translated(plan: &'a Plan) -> Vec<Self> {
         let guests = plan.guests.iter().filter_map(|guest| {
             Some(Port {
@@ -98,6 +100,7 @@ impl<'a> Port<'a> {
                 parameters: guest.parameters.clone(),
                 profile: guest.profile,
                 start: guest.start.clone(),
+                grants: plan.grants,
                 hold: guest.hold,
                 dupack: guest.dupack,
                 part: if guest.pages.is_some() {
@@ -110,7 +113,7 @@ impl<'a> Port<'a> {
         });
         let of_server = |server: &'a Server| {
             Some(Port {
-                ifname: &server.port,
+                ifname: server.port.as_deref()?,
                 ifindex: 0,
                 node: &server.label,
                 address: server.address,
@@ -118,6 +121,7 @@ impl<'a> Port<'a> {
                 parameters: Parameters::default(),
                 profile: Profile::Linux,
                 start: server.start.clone(),
+                grants: plan.grants,
                 hold: None,
                 dupack: None,
                 part: Part::Receiver,
@@ -135,7 +139,7 @@ impl<'a> Port<'a> {
 pub struct ShadowSample {
     /// Window of the law's shadow, in bytes.
     pub window_bytes: u32,
-    /// Estimate α of law `dctcp`, in 1/2^30.
+    /// Estimate α of law `dctcp`, in 1/2^30; `None` under another law.
     pub alpha_q30: Option<u32>,
 }
 
@@ -151,15 +155,15 @@ pub trait Ports: Send {
     /// Whatever kept the program from the port; the run ends with it.
     fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError>;
 
-    /// Returns the shadow of a flow, named in the guest's direction; `None` where no law translates
-    /// it. Called at every sample, in the caller's namespace.
+    /// Returns the state of a flow's shadow; `None` where no law translates the flow. `flow` is in the guest's
+    /// direction. Called at every sample, in the caller's namespace.
     fn shadow(&mut self, flow: &FiveTuple) -> Option<ShadowSample>;
 
     /// Returns all counters of the programs, by name. Called once, when the flows have stopped and
     /// the ports still exist.
     ///
     /// # Errors
-    /// What works at the ports ended before the flows did; the run ends with it.
+    /// A process or thread that serves the ports ended before the flows did; the run ends with it.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, PortError>;
 }
 

@@ -12,18 +12,22 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use uc_net::Nanos;
 
+use crate::arriving::Arriving;
 use crate::clock;
 use crate::error::LabError;
 use crate::event::Event;
 use crate::incast::Asking;
 use crate::pattern::{CHUNK_BYTES, Pattern};
+use crate::socket;
 use crate::transfer_times::TransferTimes;
 
-/// Event of the first listener; smaller numbers are flows'.
+/// Number of the first listener in epoll's events; smaller numbers are those of flows.
 const LISTENERS: u64 = 1 << 32;
+/// First event of connections that carry one transfer each.
+const ARRIVING: u64 = 1 << 33;
 const STOP: u64 = u64::MAX;
-/// If data comes within this time of the data before it, the thread polls for as long before it sleeps.
-/// Otherwise the emulator's thread would wake it for each frame, which takes some microseconds in a virtual
+/// If data comes within this time (30 µs) of the data before it, the thread polls for as long before it sleeps.
+/// Otherwise the emulator's thread would have to wake it for each frame, which takes some microseconds in a virtual
 /// machine.
 const SPIN: Nanos = Nanos(30_000);
 
@@ -32,13 +36,13 @@ const SPIN: Nanos = Nanos(30_000);
 pub(crate) struct Expected {
     /// Address of the guest's end.
     pub from: SocketAddr,
-    /// Label of its guest, for messages.
+    /// Label of the flow's guest, for messages.
     pub guest: String,
-    /// Whether it may end before the run.
+    /// Whether the flow may end before the run does.
     pub may_end: bool,
     /// Counter of delivered payload.
     pub delivered_bytes: Arc<AtomicU64>,
-    /// Transfers that its bytes complete, if it has any.
+    /// Transfers that the delivered bytes complete; `None` for a flow without transfers.
     pub times: Option<Arc<TransferTimes>>,
 }
 
@@ -50,10 +54,12 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Starts the thread. Failures go to `events`, unless `stopping` is set.
+    /// Starts the thread; `window_bytes`: the receivers' largest window. Failures go to `events`, unless `stopping` is
+    /// set.
     pub fn start(
         listeners: Vec<TcpListener>,
-        (expected, asking): (Vec<Expected>, Vec<Asking>),
+        (expected, asking, arriving): (Vec<Expected>, Vec<Asking>, Arriving),
+        window_bytes: Option<u32>,
         pattern: Arc<Pattern>,
         stopping: Arc<AtomicBool>,
         events: Sender<Event>,
@@ -83,6 +89,8 @@ impl Handle {
             pattern,
             asking,
             asked_by,
+            arriving,
+            window_bytes,
         };
         let thread = thread::Builder::new()
             .name("uc-receiver".into())
@@ -135,8 +143,11 @@ struct Receiver {
     expected: Vec<Expected>,
     pattern: Arc<Pattern>,
     asking: Vec<Asking>,
-    /// Index of the group that requests blocks of each flow.
+    /// Largest window of the connections, if the receivers' stack has a receive buffer.
+    window_bytes: Option<u32>,
+    /// For each flow that carries blocks on request: index in `asking` of the group that requests them.
     asked_by: BTreeMap<usize, usize>,
+    arriving: Arriving,
 }
 
 impl Receiver {
@@ -160,7 +171,13 @@ impl Receiver {
                 match event.data() {
                     STOP => return Ok(()),
                     flow @ ..LISTENERS => self.read(flow as usize, &mut buffer)?,
-                    listener => self.accept((listener - LISTENERS) as usize)?,
+                    listener @ ..ARRIVING => self.accept((listener - LISTENERS) as usize)?,
+                    arriving => {
+                        let (poll, pattern) = (&self.poll, &self.pattern);
+                        let window_bytes = self.window_bytes;
+                        self.arriving
+                            .read(poll, arriving, pattern, window_bytes, &mut buffer)?;
+                    }
                 }
             }
             read = clock::now();
@@ -176,13 +193,14 @@ impl Receiver {
             Err(error) if is_transient(&error) => return Ok(()),
             Err(source) => return Err(failed("accepting", source)),
         };
-        // Nothing else can reach the namespace; an unknown peer is closed by the drop.
-        let Some(&flow) = self.flows.get(&peer) else {
-            return Ok(());
-        };
         stream
             .set_nonblocking(true)
             .map_err(|source| failed("accepting", source))?;
+        // Nothing else can reach the namespace; an unknown peer is closed by the drop.
+        let Some(&flow) = self.flows.get(&peer) else {
+            let accepted = self.arriving.accept(&self.poll, stream, peer, ARRIVING);
+            return accepted.map_err(|source| failed("watching a connection", source));
+        };
         self.poll
             .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, flow as u64))
             .map_err(|errno| failed("watching a connection", errno.into()))?;
@@ -220,6 +238,10 @@ impl Receiver {
             Err(error) if is_transient(&error) => return Ok(()),
             Err(source) => return Err(ended(source)),
         };
+        if let Some(bytes) = self.window_bytes {
+            let limited = socket::limit_window(stream, bytes);
+            limited.map_err(|source| failed("limiting its window", source))?;
+        }
         let at_byte = delivered_bytes.fetch_add(count as u64, Ordering::Relaxed);
         if let Some(at_byte) = self.pattern.first_difference(at_byte, &buffer[..count]) {
             return Err(LabError::Refused(format!(

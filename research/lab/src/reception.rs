@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
+use crate::arriving::Arriving;
 use crate::error::LabError;
 use crate::event::Event;
+use crate::flow::tuples;
 use crate::incast::Rounds;
 use crate::load::Running;
 use crate::plan::Plan;
 use crate::receiver;
-use crate::traffic::{receive, threads_gone, tuples};
+use crate::traffic::{receive, threads_gone};
 use crate::wiring::Wiring;
 
 /// The running receiver of every flow of a plan. Dropping it resets the connections.
@@ -57,7 +59,15 @@ impl Reception {
         let (sender, events) = mpsc::channel();
         let (stop, pattern) = (Arc::default(), Arc::default());
         let rounds = Arc::default();
-        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender, &rounds)?;
+        let receiver = receive(
+            plan,
+            wiring,
+            (receivers, Arriving::default()),
+            &pattern,
+            &stop,
+            &sender,
+            &rounds,
+        )?;
         Ok(Self {
             flows,
             stop,

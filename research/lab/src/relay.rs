@@ -26,7 +26,8 @@ const STOP: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 /// Maximum number of frames read from one tap before due frames are written.
 const READ_BATCH: usize = 64;
-/// Distance below which sleeping costs more than it saves: a timer and two context switches.
+/// Time to the next event below which the thread polls: sleeping would cost more than it saves (a timer and two context
+/// switches).
 const SPIN_NS: u64 = 10_000;
 
 /// The emulator's results of one run.
@@ -68,10 +69,10 @@ pub(crate) struct Relay<'a> {
 
 /// The taps where frames leave the network.
 struct Exits {
-    /// Tap of each host, by its number in the network.
+    /// Tap of each host; the index is the host's number in the network.
     taps: Vec<Tap>,
     lateness: Lateness,
-    /// Gaps between the frames of counted flows' other direction, by its number.
+    /// Gaps between the ACK frames of each counted flow, keyed by the number of the flow's reverse direction.
     ack_gaps: HashMap<u32, AckGaps>,
     refused_frames: u64,
     /// Frames dropped by any queue although their ECN field was ECT or CE.
@@ -84,7 +85,7 @@ struct Exits {
 }
 
 impl Exits {
-    /// Returns the number of the server that may stall: in a star, its tap is the last.
+    /// Returns the host number of the server that may stall: in a star, its tap is the last.
     fn server(&self) -> usize {
         self.taps.len().saturating_sub(1)
     }
@@ -137,7 +138,7 @@ impl<'a> Relay<'a> {
         .map_err(|errno| LabError::resource("make a timer", errno.into()))?;
         watch(&poll, &taps, &timer, stop)
             .map_err(|errno| LabError::resource("watch its taps", errno.into()))?;
-        let mut flows = FlowTable::default();
+        let mut flows = FlowTable::new(setup.connections);
         let mut ack_gaps = HashMap::new();
         for &tuple in &setup.flows {
             flows.number(tuple);
@@ -197,7 +198,12 @@ impl<'a> Relay<'a> {
             let count = match self.poll.wait(&mut events, timeout) {
                 Ok(count) => count,
                 Err(nix::Error::EINTR) => 0,
-                Err(errno) => return Err(LabError::resource("wait for frames", errno.into())),
+                Err(errno) => {
+                    return Err(LabError::resource(
+                        "wait for frames on the emulator's taps (epoll)",
+                        errno.into(),
+                    ));
+                }
             };
             if timeout == EpollTimeout::NONE {
                 rest.slept(waits_from, clock::now());
@@ -233,8 +239,8 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    /// Sets the timer to the next due time. Returns how long to wait: zero if it is so near that
-    /// the next iteration may as well poll.
+    /// Sets the timer to the next due time. Returns the timeout of the wait for frames: zero if that time is so near
+    /// that the next iteration may as well poll, else none.
     fn arm(&mut self, now: Nanos) -> Result<EpollTimeout, LabError> {
         let due = self
             .network

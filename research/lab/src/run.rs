@@ -62,9 +62,9 @@ pub struct Repetition {
 /// times a second.
 ///
 /// # Errors
-/// [`LabError::Experiment`] or [`LabError::Need`] before anything is built; [`LabError::Cancelled`]
-/// if `cancel` was set, which is looked at about every 50 ms while flows run; otherwise the
-/// failure. Everything that was built is gone on return.
+/// [`LabError::Experiment`] or [`LabError::Need`] before anything is built; [`LabError::Cancelled`] if `cancel` was
+/// set, which is checked about every 20 ms, but not while flows are sampled; otherwise the failure. Everything that was
+/// built is gone on return.
 pub fn run_case(
     experiment: &Experiment,
     case: &Case,
@@ -101,6 +101,7 @@ pub fn run_case_in(
     let experiment = &experiment.slowed()?;
     let case = experiment.case(&case.name).unwrap_or(case);
     need::check()?;
+    need::raise_limit_of_files();
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;
     let sample = Duration::from_nanos(experiment.sample.0.max(1));
@@ -180,7 +181,7 @@ struct Run<'a> {
     go_on: GoOn<'a>,
 }
 
-/// Checks that the run is still wanted and its network is running.
+/// Checks that the run was not cancelled and that its network is running.
 fn go_on(cancel: &AtomicBool, lab: &Lab) -> Result<(), LabError> {
     if cancel.load(Ordering::Relaxed) {
         return Err(LabError::Cancelled);
@@ -190,7 +191,7 @@ fn go_on(cancel: &AtomicBool, lab: &Lab) -> Result<(), LabError> {
     }
     let source = io::Error::other("its thread has ended");
     Err(LabError::Resource {
-        action: "keep its emulator running",
+        action: "keep the thread that emulates the network running",
         source,
     })
 }

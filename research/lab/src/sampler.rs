@@ -25,7 +25,7 @@ pub fn of_sender(info: &TcpInfo, dctcp: Option<DctcpState>) -> FlowSample {
         bytes_retransmitted: info.bytes_retrans,
         total_retransmits: info.total_retrans,
         mss_bytes: info.snd_mss,
-        rto_us: Some(info.rto_us),
+        rto_us: info.is_open().then_some(info.rto_us),
         guest_alpha_q30: dctcp.map(|dctcp| dctcp.alpha_q30),
         ..FlowSample::default()
     }
@@ -49,7 +49,12 @@ impl Sampler {
             index: flow.index,
             ..FlowRecord::default()
         };
-        let translated = |flow: &Running| plan.guests[flow.guest].law.is_some();
+        // Of a flow with many connections the port has as many shadows.
+        let translated = |flow: &Running| {
+            let guest = &plan.guests[flow.guest];
+            let mut parts = guest.parts.iter().filter(|part| part.group == flow.group);
+            guest.law.is_some() && parts.all(|part| part.arrivals.is_none())
+        };
         Self {
             started,
             tuples: flows.iter().map(|flow| flow.tuple).collect(),

@@ -65,7 +65,7 @@ pub fn connect(socket: &TcpStream, server: SocketAddr, deadline: Duration) -> io
         Ok(()) => socket.set_write_timeout(None),
         Err(nix::Error::EINPROGRESS) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            "no answer to any of its SYNs",
+            "the connection attempt timed out: no SYN was answered",
         )),
         Err(errno) => Err(errno.into()),
     }
@@ -100,6 +100,25 @@ fn open(
     bind(fd.as_raw_fd(), &SockaddrStorage::from(address))
         .map_err(|errno| failed(node, "binding its address", errno))?;
     Ok(fd)
+}
+
+/// Limits the window that a connection offers its peer.
+pub fn limit_window(socket: &TcpStream, bytes: u32) -> io::Result<()> {
+    // SAFETY: the pointer is to a live value of the length given, which the kernel only reads.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_WINDOW_CLAMP,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Sets the congestion control by socket, not by sysctl: a namespace's default accepts unrestricted

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use uc_experiment::{Family, Frto, Stack};
 
-/// Range of a socket's receive memory: from Linux's default to the maximum of its type. Within it
-/// the window scale decides, so that memory never limits a sender.
+/// Range of a socket's receive memory in bytes: from Linux's default to 2^30. Within the range the window scale
+/// decides, so that memory never limits a sender, unless the stack has a receive buffer.
 const RECEIVE_BYTES: std::ops::RangeInclusive<u64> = 6 << 20..=1 << 30;
 
 /// Returns the maximum receive window of a route for a stack with this scale, in bytes.
@@ -21,14 +21,32 @@ pub fn window_clamp_bytes(wscale: u8) -> u64 {
     (1 << (16 + u32::from(wscale))) - 1
 }
 
+/// Returns the maximum receive window of a stack, in bytes: its scale's, or its buffer.
+pub fn window_bytes(stack: &Stack) -> u64 {
+    let buffer = stack
+        .receive_buffer
+        .map_or(u64::MAX, |buffer| buffer.0.into());
+    window_clamp_bytes(stack.wscale).min(buffer)
+}
+
+/// Returns the maximum receive window of a stack that has a buffer. Linux since 6.10 replaces the
+/// route's limit at the first full segment; so a receiver's sockets set this limit again.
+pub fn buffer_bytes(stack: &Stack) -> Option<u32> {
+    let bytes = stack.receive_buffer.map(|_| window_bytes(stack));
+    bytes.and_then(|bytes| u32::try_from(bytes).ok())
+}
+
 /// Returns the sysctls of a namespace that runs `stack`, in the order in which they are to be
 /// written.
 pub fn sysctls(family: Family, stack: &Stack) -> Vec<(&'static str, String)> {
     let flag = |on: bool| u8::from(on).to_string();
     // Half of a socket's memory counts as window until the kernel has measured the packets'
     // overhead; twice the clamp makes the whole window available from the first segment on.
-    let receive_bytes =
-        (2 * window_clamp_bytes(stack.wscale)).clamp(*RECEIVE_BYTES.start(), *RECEIVE_BYTES.end());
+    let least = match stack.receive_buffer {
+        Some(_) => 0,
+        None => *RECEIVE_BYTES.start(),
+    };
+    let receive_bytes = (2 * window_bytes(stack)).clamp(least, *RECEIVE_BYTES.end());
     let mut list = vec![
         ("net.ipv4.tcp_ecn", flag(stack.ecn)),
         // RFC 3168 §6.1.1.1 allows retrying a lost ECN SYN without ECN; the flow would then not be
@@ -113,8 +131,8 @@ fn ipv6_sysctls(family: Family) -> Vec<(&'static str, String)> {
 /// has no other way (RFC 6675) any more.
 const RACK_ALWAYS_SINCE: (u32, u32) = (6, 17);
 
-/// Returns whether these settings ask for SACK without RACK of a kernel that has both or neither.
-/// `release` is what `uname -r` prints.
+/// Returns whether these settings ask for SACK without RACK, and the kernel has RACK in every flow with SACK. `release`
+/// is what `uname -r` prints.
 pub fn asks_for_less_than_rack(settings: &[(&str, String)], release: &str) -> bool {
     let has = |key, wanted| {
         let mut values = settings.iter().filter(|(name, _)| *name == key);

@@ -135,7 +135,7 @@ fn open_here(name: &str, flags: i32) -> io::Result<File> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the name has over 15 bytes",
+            "the interface name has more than 15 bytes, the kernel's limit",
         ));
     }
     let file = OpenOptions::new()

@@ -6,10 +6,13 @@ use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `TCPI_OPT_ECN`: the handshake negotiated ECN.
+/// State of a socket without a connection.
+const TCP_CLOSE: u8 = 7;
+/// Bits of [`TcpInfo::options`]: what the handshake negotiated.
 const TCPI_OPT_TIMESTAMPS: u8 = 1;
 const TCPI_OPT_SACK: u8 = 2;
 const TCPI_OPT_WSCALE: u8 = 4;
+/// The handshake negotiated ECN.
 const TCPI_OPT_ECN: u8 = 8;
 
 /// The kernel's `struct tcp_info`. Times are in microseconds, sizes in bytes, windows of the
@@ -23,9 +26,9 @@ pub struct TcpInfo {
     pub ca_state: u8,
     /// Consecutive timeouts of the oldest segment.
     pub retransmits: u8,
-    /// Unanswered zero-window probes.
+    /// Number of zero-window probes that were not answered.
     pub probes: u8,
-    /// Exponent of the timer's backoff.
+    /// Number of times that the retransmission timer was backed off.
     pub backoff: u8,
     /// Options that the handshake negotiated: `TCPI_OPT_*`.
     pub options: u8,
@@ -42,9 +45,9 @@ pub struct TcpInfo {
     pub rcv_mss: u32,
     /// Segments sent and not yet acknowledged cumulatively.
     pub unacked: u32,
-    /// Segments acknowledged selectively.
+    /// Number of segments that SACK blocks have acknowledged.
     pub sacked: u32,
-    /// Segments considered lost.
+    /// Number of segments that are considered lost.
     pub lost: u32,
     /// Retransmitted segments that are in flight.
     pub retrans: u32,
@@ -53,7 +56,7 @@ pub struct TcpInfo {
     last_ack_sent_ms: u32,
     last_data_recv_ms: u32,
     last_ack_recv_ms: u32,
-    /// Path MTU in bytes.
+    /// MTU of the path, in bytes.
     pub pmtu: u32,
     /// Receiver's slow-start threshold of its window, in bytes.
     pub rcv_ssthresh: u32,
@@ -75,9 +78,9 @@ pub struct TcpInfo {
     pub total_retrans: u32,
     pacing_rate: u64,
     max_pacing_rate: u64,
-    /// Bytes acknowledged by the peer.
+    /// Number of bytes that the peer has acknowledged.
     pub bytes_acked: u64,
-    /// Bytes received from the peer.
+    /// Number of bytes that were received from the peer.
     pub bytes_received: u64,
     /// Number of segments sent, including retransmissions and segments without data.
     pub segs_out: u32,
@@ -96,9 +99,9 @@ pub struct TcpInfo {
     delivered: u32,
     /// Segments that the peer acknowledged with an ECN echo.
     pub delivered_ce: u32,
-    /// Payload bytes sent, including retransmissions.
+    /// Number of payload bytes that were sent, including retransmissions.
     pub bytes_sent: u64,
-    /// Payload bytes retransmitted.
+    /// Number of payload bytes that were retransmitted.
     pub bytes_retrans: u64,
     /// Segments that the peer reported as duplicates (RFC 2883).
     pub dsack_dups: u32,
@@ -184,9 +187,14 @@ impl TcpInfo {
         ]
     }
 
-    /// Returns which of timestamps, SACK and window scaling both ends use.
+    /// Returns whether both ends use timestamps, SACK and window scaling, in this order.
     pub fn agreed(&self) -> [bool; 3] {
         [TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK, TCPI_OPT_WSCALE].map(|bit| self.options & bit != 0)
+    }
+
+    /// Returns whether the connection was opened and has not ended.
+    pub fn is_open(&self) -> bool {
+        self.state != TCP_CLOSE
     }
 
     /// Returns whether the handshake negotiated ECN (RFC 3168 §6.1.1).
@@ -200,7 +208,7 @@ impl TcpInfo {
         self.total_retrans.saturating_sub(self.dsack_dups)
     }
 
-    /// Returns the scale by which the *peer's* windows are to be read.
+    /// Returns the scale of the windows that the *peer* advertises.
     pub fn snd_wscale(&self) -> u8 {
         if cfg!(target_endian = "little") {
             self.wscales & 0xf

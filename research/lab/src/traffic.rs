@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -18,31 +18,36 @@ use uc_experiment::Completion;
 use uc_net::Nanos;
 use uc_net::random::Stream;
 
+use crate::arriving::{Arriving, Source};
 use crate::error::LabError;
 use crate::event::Event;
-use crate::flow::FiveTuple;
+use crate::flow::{Connections, FiveTuple, tuples};
 use crate::incast::{Asking, Rounds};
-use crate::messages::Messenger;
-use crate::names::{GUEST_PORT_FIRST, SERVER_PORT};
+use crate::load::Running;
+use crate::messages::{Channel, Messenger};
+use crate::names::SERVER_PORT;
 use crate::netns::Namespace;
+use crate::opener::Opener;
 use crate::part::Part;
 use crate::pattern::Pattern;
 use crate::plan::{Plan, Server};
 use crate::receiver;
 use crate::sender::Bulk;
 use crate::socket;
+use crate::stack;
 use crate::transfer_times::TransferTimes;
+use crate::transfers::ArrivingFlow;
 use crate::wiring::Wiring;
 
 /// Maximum random offset of a flow's start; the order is drawn from the seed.
 const STAGGER_US: u64 = 100_000;
-/// Interval at which a wait checks whether it is still wanted.
+/// Interval at which a wait calls `go_on`, which may end it.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One flow of the case.
 #[derive(Debug)]
 pub struct Flow {
-    /// Index of its guest in the plan.
+    /// Index of the flow's guest in the plan.
     pub guest: usize,
     /// Number of the flow in its group: guest by guest, then flow by flow.
     pub index: u32,
@@ -54,6 +59,7 @@ pub struct Flow {
     pub socket: TcpStream,
     delivered_bytes: Arc<AtomicU64>,
     times: Arc<TransferTimes>,
+    wait: Duration,
 }
 
 impl Flow {
@@ -67,26 +73,17 @@ impl Flow {
 #[derive(Debug)]
 pub struct Traffic {
     flows: Vec<Flow>,
+    arriving: Vec<ArrivingFlow>,
     stop: Arc<AtomicBool>,
     receiver: receiver::Handle,
     senders: Vec<JoinHandle<()>>,
     events: Receiver<Event>,
     rounds: Arc<Rounds>,
-    /// Senders of messages, until the run's clock starts, with their ends of the channel.
+    /// Senders of messages that wait for the start of the run's clock, each with its end of the channel of events.
     waiting: Vec<(Messenger, Sender<Event>)>,
+    /// Senders of transfers at random times, with the numbers of their guests, likewise.
+    openers: Vec<(usize, Opener, Sender<Event>)>,
     started: Nanos,
-}
-
-/// Returns the connections of a plan, in the order of the record: group by group, guest by guest.
-pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
-    let of_guest = |guest: &crate::plan::Guest| {
-        let address = guest.address;
-        let server = SocketAddr::new(plan.server_of(guest).address, SERVER_PORT);
-        (0..guest.opened_flows() as u16).map(move |flow| {
-            FiveTuple::tcp(SocketAddr::new(address, GUEST_PORT_FIRST + flow), server)
-        })
-    };
-    plan.guests.iter().flat_map(of_guest).collect()
 }
 
 impl Traffic {
@@ -99,7 +96,7 @@ impl Traffic {
         let (sender, events) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let pattern = Arc::new(Pattern::default());
-        let flows = open_flows(plan, wiring)?;
+        let (flows, arriving) = open_flows(plan, wiring, seed)?;
         let receivers = flows.iter().map(|flow| receiver::Expected {
             from: flow.tuple.source,
             guest: plan.guests[flow.guest].label.clone(),
@@ -111,20 +108,45 @@ impl Traffic {
                 .is_some()
                 .then(|| Arc::clone(&flow.times)),
         });
-        let receivers = receivers.collect();
+        let source = |flow: &ArrivingFlow| {
+            let guest = plan.guests[flow.running.guest].label.clone();
+            let transfers = Arc::clone(&flow.transfers);
+            (flow.running.tuple.source, Source { guest, transfers })
+        };
+        let sources = arriving.iter().map(source).collect();
+        let sources = Arriving::new(sources, Connections::of(plan));
+        let receivers = (receivers.collect(), sources);
         let rounds = Arc::default();
         let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender, &rounds)?;
         let mut traffic = Self {
             flows,
+            arriving,
             stop,
             receiver,
             senders: Vec::new(),
             events,
             rounds,
             waiting: Vec::new(),
+            openers: Vec::new(),
             started: Nanos::ZERO,
         };
         traffic.start_senders(plan, seed, &pattern, &sender)?;
+        let opener = |flow: &ArrivingFlow| {
+            let (number, tuple) = (flow.running.guest, flow.running.tuple);
+            let guest = &plan.guests[number];
+            let opener = Opener {
+                transfers: Arc::clone(&flow.transfers),
+                from: tuple.source,
+                stride: guest.flows as u16,
+                server: tuple.destination,
+                control: wiring.congestion.of_guest(guest).to_owned(),
+                guest: guest.label.clone(),
+                pattern: Arc::clone(&pattern),
+                stop: Arc::clone(&traffic.stop),
+            };
+            (number, opener, sender.clone())
+        };
+        traffic.openers = traffic.arriving.iter().map(opener).collect();
         Ok(traffic)
     }
 
@@ -135,7 +157,8 @@ impl Traffic {
         pattern: &Arc<Pattern>,
         events: &Sender<Event>,
     ) -> Result<(), LabError> {
-        for (flow, wait) in self.flows.iter().zip(waits(plan, seed)) {
+        for flow in &self.flows {
+            let wait = flow.wait;
             let guest = plan.guests[flow.guest].label.clone();
             let failed = |action| {
                 let node = guest.clone();
@@ -150,16 +173,31 @@ impl Traffic {
             let (pattern, stop) = (Arc::clone(pattern), Arc::clone(&self.stop));
             let events = events.clone();
             if let Some(messages) = &flow.part.messages {
-                let name = format!("{}[{}]/sizes", flow.part.group, flow.index);
-                let messenger = Messenger {
-                    messages: messages.clone(),
-                    sizes: Stream::new(seed, &name),
-                    wait,
+                let channel = Channel {
                     socket,
                     server: flow.tuple.destination,
+                    times: Arc::clone(&flow.times),
+                    written_bytes: 0,
+                };
+                // The connections of a flow of the file are adjacent.
+                if flow.index % flow.part.servers.len() as u32 > 0
+                    && let Some((messenger, _)) = self.waiting.last_mut()
+                {
+                    messenger.add(channel);
+                    continue;
+                }
+                // as in the simulator, named by the flow of the file, which may have several connections
+                let number = flow.index / flow.part.servers.len() as u32;
+                let stream =
+                    |what| Stream::new(seed, &format!("{}[{number}]/{what}", flow.part.group));
+                let messenger = Messenger {
+                    messages: messages.clone(),
+                    sizes: stream("sizes"),
+                    receivers: stream("receivers"),
+                    wait,
+                    channels: Arc::new(Mutex::new([channel].into())),
                     guest,
                     pattern,
-                    times: Arc::clone(&flow.times),
                     stop,
                 };
                 self.waiting.push((messenger, events));
@@ -184,26 +222,42 @@ impl Traffic {
     /// messages and transfers.
     ///
     /// # Errors
-    /// [`LabError::Resource`] without a thread.
-    pub fn begin(&mut self, started: Nanos) -> Result<(), LabError> {
+    /// [`LabError::Resource`] when a thread can't be started.
+    pub fn begin(&mut self, started: Nanos, wiring: &Wiring) -> Result<(), LabError> {
         self.started = started;
         for (messenger, events) in std::mem::take(&mut self.waiting) {
-            let guest = messenger.guest.clone();
-            self.senders
-                .push(spawn(&guest, move || messenger.run(started, &events))?);
+            for sender in messenger.senders() {
+                let (guest, events) = (sender.guest.clone(), events.clone());
+                self.senders
+                    .push(spawn(&guest, move || sender.run(started, &events))?);
+            }
+        }
+        for (number, opener, events) in std::mem::take(&mut self.openers) {
+            let guest = opener.guest.clone();
+            // A thread begins in the namespace of the thread that starts it.
+            let start = || spawn(&guest, move || opener.run(started, &events));
+            self.senders.push(wiring.guests[number].enter(start)??);
         }
         Ok(())
     }
 
-    /// Returns the messages and transfers of each flow; times count from the start of the clock.
+    /// Returns the messages and transfers of each flow, then those of each with arrivals; times count from
+    /// the start of the clock.
     pub fn completions(&self) -> Vec<Vec<Completion>> {
         let of_flow = |flow: &Flow| flow.times.completions(self.started);
-        self.flows.iter().map(of_flow).collect()
+        let of_arriving = |flow: &ArrivingFlow| flow.transfers.completions(self.started);
+        let arriving = self.arriving.iter().map(of_arriving);
+        self.flows.iter().map(of_flow).chain(arriving).collect()
     }
 
-    /// Returns the flows, in the order of the record.
+    /// Returns the flows with one connection each, in the order of the record.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
+    }
+
+    /// Returns the flows whose transfers arrive at random times, in the order of the record.
+    pub fn arriving(&self) -> &[ArrivingFlow] {
+        &self.arriving
     }
 
     /// Returns the counters of the incast rounds.
@@ -242,7 +296,7 @@ impl Traffic {
         Ok(retransmits)
     }
 
-    /// Checks that every flow goes on.
+    /// Checks that no flow has failed.
     ///
     /// # Errors
     /// The first failure of a flow: [`LabError::Ended`], or a corrupt stream.
@@ -288,7 +342,7 @@ fn duration(time: uc_experiment::Nanos) -> Duration {
 pub(crate) fn receive(
     plan: &Plan,
     wiring: &Wiring,
-    receivers: Vec<receiver::Expected>,
+    (receivers, arriving): (Vec<receiver::Expected>, Arriving),
     pattern: &Arc<Pattern>,
     stop: &Arc<AtomicBool>,
     events: &Sender<Event>,
@@ -298,13 +352,22 @@ pub(crate) fn receive(
         let address = SocketAddr::new(server.address, SERVER_PORT);
         let stack = &server.stack.congestion_control;
         let control = wiring.congestion.kernel_name(stack);
-        namespace.enter(|| socket::listen(&server.label, address, receivers.len(), control))?
+        let flows = receivers.len() + arriving.count();
+        namespace.enter(|| socket::listen(&server.label, address, flows, control))?
     };
     let listeners = plan.servers.iter().zip(&wiring.servers).map(listen);
     let listeners = listeners.collect::<Result<_, _>>()?;
     let (pattern, stop) = (Arc::clone(pattern), Arc::clone(stop));
-    let receivers = (receivers, asking(plan, rounds));
-    receiver::Handle::start(listeners, receivers, pattern, stop, events.clone())
+    let receivers = (receivers, asking(plan, rounds), arriving);
+    let window_bytes = stack::buffer_bytes(&plan.servers[0].stack);
+    receiver::Handle::start(
+        listeners,
+        receivers,
+        window_bytes,
+        pattern,
+        stop,
+        events.clone(),
+    )
 }
 
 /// Returns the requesting sides, one for each incast group.
@@ -313,6 +376,9 @@ fn asking(plan: &Plan, rounds: &Arc<Rounds>) -> Vec<Asking> {
     let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
     let mut number = 0;
     for part in plan.guests.iter().flat_map(|guest| &guest.parts) {
+        if part.arrivals.is_some() {
+            continue;
+        }
         let flows = number..number + part.flows as usize;
         number = flows.end;
         match groups.iter_mut().find(|(name, _)| *name == part.group) {
@@ -330,7 +396,8 @@ fn asking(plan: &Plan, rounds: &Arc<Rounds>) -> Vec<Asking> {
 }
 
 /// Draws the start time of each flow, in the record's order: at random within 100 ms after its
-/// group's `start`, or within `start_spread` where that is longer; of transfers in epochs, their times.
+/// group's `start`, or within `start_spread` where that is longer; of transfers in epochs, their times; of
+/// arrivals, as in the simulator.
 pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
     let mut random = Stream::new(seed, "traffic/start");
     let mut epochs_random = Stream::new(seed, "traffic/epochs");
@@ -348,11 +415,17 @@ pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
             waits.extend(times.take(part.flows as usize).map(duration));
             continue;
         }
+        if part.arrivals.is_some() {
+            let start = |_| duration(part.start + Nanos(random.below(part.start_spread.0)));
+            waits.extend((0..part.flows).map(start));
+            continue;
+        }
         let spread_us = STAGGER_US.max(part.start_spread.0 / 1000);
-        waits.extend(
-            (0..part.flows)
-                .map(|_| duration(part.start) + Duration::from_micros(random.below(spread_us))),
-        );
+        let connections = part.servers.len();
+        waits.extend((0..part.flows as usize / connections).flat_map(|_| {
+            let wait = duration(part.start) + Duration::from_micros(random.below(spread_us));
+            std::iter::repeat_n(wait, connections)
+        }));
     }
     waits
 }
@@ -365,10 +438,15 @@ pub(crate) fn threads_gone() -> LabError {
     }
 }
 
-/// Creates one socket per flow, bound in the guest's namespace.
-fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
-    let mut tuples = tuples(plan).into_iter();
-    let mut flows = Vec::with_capacity(plan.flow_count());
+/// Creates one socket per flow, bound in the guest's namespace, and draws the transfers of flows with
+/// arrivals.
+fn open_flows(
+    plan: &Plan,
+    wiring: &Wiring,
+    seed: u64,
+) -> Result<(Vec<Flow>, Vec<ArrivingFlow>), LabError> {
+    let mut tuples = tuples(plan).into_iter().zip(waits(plan, seed));
+    let (mut flows, mut arriving) = (Vec::with_capacity(plan.flow_count()), Vec::new());
     for (number, (guest, namespace)) in plan.guests.iter().zip(&wiring.guests).enumerate() {
         let congestion_control = wiring.congestion.of_guest(guest);
         if guest.parts.iter().any(|part| part.stop.is_some()) {
@@ -377,21 +455,37 @@ fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
         }
         for part in &guest.parts {
             for flow in 0..part.flows {
-                let Some(tuple) = tuples.next() else { break };
+                let Some((tuple, wait)) = tuples.next() else {
+                    break;
+                };
+                let index = part.first + flow;
+                if let Some(arrivals) = &part.arrivals {
+                    let running = Running {
+                        guest: number,
+                        group: part.group.clone(),
+                        index,
+                        tuple,
+                    };
+                    let start = Nanos(wait.as_nanos() as u64);
+                    let drawn = ArrivingFlow::draw(running, guest, arrivals, seed, start)?;
+                    arriving.push(drawn);
+                    continue;
+                }
                 let socket = namespace
                     .enter(|| socket::sender(&guest.label, tuple.source, congestion_control))??;
                 flows.push(Flow {
                     guest: number,
-                    index: part.first + flow,
+                    index,
                     part: part.clone(),
                     tuple,
                     socket,
                     delivered_bytes: Arc::default(),
                     times: Arc::default(),
+                    wait,
                 });
             }
         }
     }
     wiring.congestion.weigh(plan, &wiring.guests)?;
-    Ok(flows)
+    Ok((flows, arriving))
 }

@@ -20,9 +20,10 @@ use crate::nginx::{HTTP_PORT, PAGE, page};
 use crate::pages::Pages;
 use crate::plan::{Guest, Plan};
 use crate::socket;
+use crate::stack;
 use crate::wiring::Wiring;
 
-/// Interval at which a waiting client checks whether it is still wanted, in milliseconds.
+/// Interval at which a waiting client checks whether the run is over, in milliseconds.
 const LOOK_MS: u16 = 20;
 /// Maximum size of the header of a page's response.
 const HEADER_BYTES_MAX: usize = 4096;
@@ -65,6 +66,7 @@ impl Clients {
                     node: receiver.label.clone(),
                     own: SocketAddr::new(receiver.address, 0),
                     control: control.to_owned(),
+                    window_bytes: stack::buffer_bytes(&receiver.stack),
                     stop: Arc::clone(&clients.stop),
                     record: FlowRecord {
                         group: group.clone(),
@@ -135,6 +137,8 @@ struct Client {
     node: String,
     own: SocketAddr,
     control: String,
+    /// Largest window that it may offer, if its stack has a receive buffer.
+    window_bytes: Option<u32>,
     stop: Arc<AtomicBool>,
     record: FlowRecord,
 }
@@ -167,12 +171,7 @@ impl Client {
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> LabError + use<> {
-        let node = self.node.clone();
-        move |source| LabError::Socket {
-            node: node.clone(),
-            action,
-            source,
-        }
+        LabError::socket(self.node.clone(), action)
     }
 
     /// Fetches one page over a new connection; returns false if the run ends first.
@@ -199,7 +198,13 @@ impl Client {
         loop {
             match stream.read(&mut buffer) {
                 Ok(0) => break,
-                Ok(length) => answer.extend_from_slice(&buffer[..length]),
+                Ok(length) => {
+                    answer.extend_from_slice(&buffer[..length]);
+                    if let Some(bytes) = self.window_bytes {
+                        let limited = socket::limit_window(&stream, bytes);
+                        limited.map_err(self.failed("limiting its window"))?;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !self.ready(&stream, PollFlags::POLLIN)? {
                         return Ok(false);
@@ -215,7 +220,7 @@ impl Client {
         Err(self.failed("reading a page")(source))
     }
 
-    /// Waits for the socket; returns false if the run ends first.
+    /// Waits until the socket is ready for `events`; returns false if the run ends first.
     fn ready(&self, stream: &TcpStream, events: PollFlags) -> Result<bool, LabError> {
         loop {
             if self.stopping() {
@@ -231,7 +236,7 @@ impl Client {
     }
 }
 
-/// Formats a request of `bytes`, or of as many as it needs.
+/// Formats a request of `bytes` bytes; a longer one if its header needs more.
 fn request(server: SocketAddr, bytes: u32) -> Vec<u8> {
     let head = format!("GET {PAGE} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\nX-Fill: ");
     let fill = (bytes as usize).saturating_sub(head.len() + 4);

@@ -1,9 +1,8 @@
 //! The emulated network on the real clock: one thread between all taps.
 //!
-//! A frame enters the network at the time at which it was read from its tap and is written to its
-//! destination's when it is due there. What happens in between depends on these entry times alone
-//! (see `uc-net`), so a late wake-up delays the frames that were due, and no others; their lateness
-//! is counted ([`crate::lateness`]).
+//! A frame enters the network at the time at which it was read from its tap, and is written to its destination's tap
+//! when it is due there. What happens in between depends on these entry times alone (see `uc-net`), so a late wake-up
+//! delays the frames that were due, and no others; their lateness is counted ([`crate::lateness`]).
 
 use std::io;
 use std::sync::Arc;
@@ -59,7 +58,7 @@ impl Wire {
     pub fn finish(mut self) -> Result<WireReport, LabError> {
         self.join().unwrap_or_else(|| {
             Err(LabError::resource(
-                "keep its emulator running",
+                "keep the thread that emulates the network running",
                 io::Error::other("its thread panicked"),
             ))
         })

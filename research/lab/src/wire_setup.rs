@@ -5,7 +5,7 @@ use std::time::Duration;
 use uc_experiment::layout::Place;
 use uc_experiment::{Hypervisor, Network};
 
-use crate::flow::FiveTuple;
+use crate::flow::{Connections, FiveTuple};
 use crate::plan::Plan;
 use crate::tap::Tap;
 
@@ -26,6 +26,8 @@ pub struct WireSetup {
     pub addresses: Vec<([u8; 6], usize)>,
     /// Flows with separate counters; others are counted together.
     pub flows: Vec<FiveTuple>,
+    /// Flows with many connections.
+    pub connections: Connections,
     /// Hypervisor that takes the only receiver's CPU away at times; `None`: receivers always run.
     pub receiver_hypervisor: Option<Hypervisor>,
 }
@@ -50,6 +52,7 @@ impl WireSetup {
             taps,
             addresses: guests.chain(servers).collect(),
             flows,
+            connections: Connections::of(plan),
             receiver_hypervisor: match &plan.servers[..] {
                 [only] => only.hypervisor.clone(),
                 _ => None,

@@ -8,7 +8,8 @@
 //! Guests have a namespace each; bridges, ports and the uplink taps of all hosts share one, in which
 //! programs on ports are attached. A star has one server, any other network one for each host with
 //! guests. A server's tap is its own interface, unless the servers' ports have a law: then each has a
-//! port, a bridge and an uplink like a guest. All of it is one L2 network, in which the ends of each
+//! port, a bridge and an uplink like a guest. Where hosts both send and receive, a host's server has a
+//! port at the bridge of the host's guests. All of it is one L2 network, in which the ends of each
 //! flow are static neighbours, so that the traffic never waits for ARP or ND.
 
 use std::io::Write;
@@ -61,7 +62,7 @@ pub struct Wiring {
     pub hosts: Namespace,
     /// Namespaces of the guests, in the plan's order; empty where guests are VMs.
     pub guests: Vec<Namespace>,
-    /// Ports of guests that are VMs, in the plan's order.
+    /// Ports of guests that are VMs, in the plan's order; empty where guests are namespaces.
     pub machines: Vec<Tap>,
     /// Namespaces of the receivers, in the plan's order.
     pub servers: Vec<Namespace>,
@@ -107,10 +108,12 @@ impl Wiring {
         }
         for (server, namespace) in plan.servers.iter().zip(&servers) {
             namespace.set_sysctls(&stack::sysctls(plan.family, &server.stack))?;
-            taps.push(match server.law {
-                Some(_) => Tap::open(&hosts, &uplink(server.host))?,
-                None => Tap::open(namespace, "eth0")?,
-            });
+            if server.host >= plan.places.len() {
+                taps.push(match server.port {
+                    Some(_) => Tap::open(&hosts, &uplink(server.host))?,
+                    None => Tap::open(namespace, "eth0")?,
+                });
+            }
         }
         for (guest, namespace) in plan.guests.iter().zip(&guests) {
             namespace.set_sysctls(&stack::sysctls(plan.family, &guest.stack))?;
@@ -145,8 +148,8 @@ impl Wiring {
         for (number, namespace) in self.servers.iter().enumerate() {
             ip_batch(namespace, &server_lines(plan, number))?;
             set_offload(namespace, "eth0", plan.offload)?;
-            if plan.servers[number].law.is_some() {
-                set_offload(&self.hosts, &plan.servers[number].port, plan.offload)?;
+            if let Some(port) = &plan.servers[number].port {
+                set_offload(&self.hosts, port, plan.offload)?;
             }
         }
         [&self.hosts]
@@ -161,7 +164,7 @@ impl Wiring {
 /// bridge's port is disabled and an interface has no queue, and frames are lost without a count.
 ///
 /// # Errors
-/// The first that doesn't in half a minute.
+/// The first interface that does not run within half a minute.
 pub fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
     namespace.enter(|| {
         let start = Instant::now();
@@ -180,8 +183,8 @@ pub fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
     })?
 }
 
-/// Returns the first interface in the caller's namespace that lacks IFF_RUNNING, whose operational
-/// state (RFC 2863) is not up.
+/// Returns the first interface in the caller's namespace that lacks IFF_RUNNING, whose operational state (RFC 2863) is
+/// not up; `None` if all run.
 fn first_not_running() -> Result<Option<String>, LabError> {
     let interfaces = getifaddrs().map_err(|errno| LabError::Resource {
         action: "list the interfaces of a namespace",
@@ -225,10 +228,10 @@ fn host_lines(plan: &Plan, guests: &[Namespace], servers: &[Namespace]) -> Vec<S
             mtu,
         ));
     }
-    let with_port = plan.servers.iter().zip(servers);
-    for (server, namespace) in with_port.filter(|(server, _)| server.law.is_some()) {
-        let (port, host) = (&server.port, server.host);
-        lines.extend(port_lines(port, host, server.mac, namespace, mtu));
+    for (server, namespace) in plan.servers.iter().zip(servers) {
+        if let Some(port) = &server.port {
+            lines.extend(port_lines(port, server.host, server.mac, namespace, mtu));
+        }
     }
     lines
 }
@@ -250,12 +253,12 @@ fn port_lines(
     ]
 }
 
-/// Returns the numbers of the hosts with a bridge and an uplink; a server's is one if its port has a
-/// law.
+/// Returns the numbers of the hosts with a bridge and an uplink: those with guests, and those of servers with a port.
 fn bridges(plan: &Plan) -> impl Iterator<Item = usize> {
-    let servers = plan.servers.iter();
-    let with_port = servers.filter(|server| server.law.is_some());
-    (0..plan.places.len()).chain(with_port.map(|server| server.host))
+    let with_guests = plan.places.len();
+    let with_port = plan.servers.iter().filter(|server| server.port.is_some());
+    let hosts = with_port.map(|server| server.host);
+    (0..with_guests).chain(hosts.filter(move |&host| host >= with_guests))
 }
 
 /// Returns the name of a host's uplink.
@@ -271,8 +274,8 @@ pub fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
         format!("link set eth0 mtu {mtu} up"),
     ];
     lines.extend(address_lines(guest.address, &guest.stack));
-    let server = plan.server_of(guest);
-    lines.push(neighbour_line(server.address, server.mac));
+    let servers = plan.servers_of(guest);
+    lines.extend(servers.map(|server| neighbour_line(server.address, server.mac)));
     lines
 }
 
@@ -280,7 +283,7 @@ pub fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
 fn server_lines(plan: &Plan, number: usize) -> Vec<String> {
     let server = &plan.servers[number];
     let mut lines = vec!["link set lo up".to_owned()];
-    if server.law.is_none() {
+    if server.port.is_none() {
         let mac = mac_text(server.mac);
         lines.push(format!(
             "link set eth0 address {mac} txqueuelen {TAP_QUEUE_FRAMES}"
@@ -295,11 +298,11 @@ fn server_lines(plan: &Plan, number: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the commands for the address and the LAN's route, which carries what Linux sets per
-/// route only: the maximum window (see [`stack::window_clamp_bytes`]), the minimum RTO, the initial
-/// window and whether ACKs wait. Hence `noprefixroute` on the address.
+/// Returns the commands for the address and the LAN's route, which carries what Linux sets per route only: the maximum
+/// window (see [`stack::window_bytes`]), the minimum RTO, the initial window and whether ACKs wait. The address
+/// gets no route of its own (`noprefixroute`).
 fn address_lines(address: IpAddr, stack: &Stack) -> [String; 2] {
-    let mut metrics = format!("window {}", stack::window_clamp_bytes(stack.wscale));
+    let mut metrics = format!("window {}", stack::window_bytes(stack));
     if let Some(rto_min) = stack.rto_min {
         // The kernel keeps whole milliseconds; zero would mean its own minimum.
         metrics += &format!(" rto_min {}ms", rto_min.0.div_ceil(1_000_000).max(1));
@@ -312,8 +315,8 @@ fn address_lines(address: IpAddr, stack: &Stack) -> [String; 2] {
     }
     match address {
         IpAddr::V4(v4) => [
-            format!("address add {v4}/24 dev eth0 noprefixroute"),
-            format!("route add 10.77.0.0/24 dev eth0 src {v4} {metrics}"),
+            format!("address add {v4}/16 dev eth0 noprefixroute"),
+            format!("route add 10.77.0.0/16 dev eth0 src {v4} {metrics}"),
         ],
         IpAddr::V6(v6) => [
             format!("address add {v6}/64 dev eth0 nodad noprefixroute"),

@@ -75,7 +75,9 @@ fn live_scripts_for_a_kernel_pass_and_their_commands_need_a_shell() {
     let tally = play_all("tests/scripts", |text| judge(text, None));
     assert_eq!(tally.totals(), (passed - 1, 0, 1), "{tally}");
     assert!(
-        tally.to_string().contains("needs the command ip"),
+        tally
+            .to_string()
+            .contains("the command ip is not supported"),
         "{tally}"
     );
     for (command, stops) in [

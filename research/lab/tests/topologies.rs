@@ -140,6 +140,57 @@ fn live_the_long_flow_of_a_row_meets_another_at_each_link() {
     });
 }
 
+#[test]
+fn live_every_host_of_a_switch_sends_and_receives() {
+    if !live() {
+        return;
+    }
+    in_peace(|| {
+        let group = |name: &str, more: &str| guest(name, &format!("count = 4\n{more}"));
+        let network = network(
+            "{ switch = { hosts = 4 } }",
+            "queue = { kind = \"droptail\", limit = \"200kB\" }",
+        );
+        let guests = group("next", "pattern = { stride = [1] }\nstart = \"1s\"")
+            + &group(
+                "all",
+                "pattern = { shuffle = { parallel = 2 } }\napplication = { transfer = { size = \"20kB\" } }",
+            )
+            + &group(
+                "any",
+                "pattern = \"random\"\napplication = { messages = { sizes = \"2kB\" } }",
+            );
+        let record = run(&experiment(4, &network, &guests, RENO), 6);
+        assert_eq!(record.bottlenecks.len(), 4);
+        for name in &record.bottlenecks {
+            assert!(record.links[name].packets > 1_000, "{name}");
+        }
+        let of = |group: &'static str| record.flows.iter().filter(move |flow| flow.group == group);
+        let bulk: Vec<u64> = of("next")
+            .map(|flow| flow.samples.last().unwrap().delivered_bytes)
+            .collect();
+        println!("delivered {bulk:?}");
+        // 10 Mbit/s for 3 s, of which messages take a part
+        assert!(bulk.iter().all(|bytes| *bytes > 1_000_000), "{bulk:?}");
+        for of_guest in of("all").collect::<Vec<_>>().chunks(3) {
+            let times = of_guest.iter().map(|flow| flow.completions[0]);
+            let mut times: Vec<(u64, u64)> = times
+                .map(|it| (it.started_ns, it.finished_ns.unwrap()))
+                .collect();
+            times.sort_unstable();
+            // the third begins when the first of two has arrived
+            assert!(times[1].0 < times[0].1.min(times[1].1), "{times:?}");
+            assert!(times[2].0 >= times[0].1.min(times[1].1), "{times:?}");
+        }
+        for of_guest in of("any").collect::<Vec<_>>().chunks(3) {
+            let counts: Vec<usize> = of_guest.iter().map(|flow| flow.completions.len()).collect();
+            println!("messages to each of three {counts:?}");
+            assert!(counts.iter().all(|&count| count > 2), "{counts:?}");
+        }
+        assert_eq!(record.counters["wire_unknown_destinations"], 0);
+    });
+}
+
 /// Runs a case with programs on the ports.
 fn run_translated(seconds: u32, queue: &str, case: &str) -> RunRecord {
     let stacks = format!("{RENO}\n[stack.server]\ncongestion_control = \"reno\"");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::{build, experiment, goodput_bps, live, run};
-use uc_experiment::Experiment;
+use uc_experiment::{Arm, Experiment, Measure, Statistic};
 use uc_lab::tcp_info::TcpInfo;
 use uc_lab::traffic::Traffic;
 use uc_lab::{LabError, NoPorts, Progress, Repetition, run_case};
@@ -176,6 +176,49 @@ fn live_the_minimum_rto_is_the_stacks() {
         );
         assert_eq!(info.rto_us >= 200_000, rto_min.is_empty(), "{info:?}");
     }
+}
+
+#[test]
+fn live_the_senders_window_is_the_receivers_buffer() {
+    if !live() {
+        return;
+    }
+    in_peace(|| {
+        let network = "rate = \"100Mbit\"\ndelay = \"10ms\"\n\
+                       queue = { kind = \"droptail\", limit = \"1MB\" }";
+        let stacks = format!("{STACKS}\n[stack.server]\nreceive_buffer = \"40kB\"");
+        let record = run(&experiment(3, network, ONE, &stacks), 7);
+        let window_bytes = record.flows[0].samples.last().unwrap().snd_wnd_bytes;
+        assert!((38_000..=40_000).contains(&window_bytes), "{window_bytes}");
+        // a window in each round trip of 40 ms
+        let goodput = goodput_bps(&record, 0, SECOND_NS, 3 * SECOND_NS);
+        println!("window {window_bytes} bytes, goodput {goodput} bit/s");
+        assert!((6.4e6..=8e6).contains(&goodput), "{goodput}");
+    });
+}
+
+#[test]
+fn live_the_measured_timeout_is_that_of_connections_that_are_open() {
+    if !live() {
+        return;
+    }
+    in_peace(|| {
+        // until 500 ms the flow's socket has no connection, and a timeout of 1 s
+        let late = format!("{ONE}\nstart = \"500ms\"");
+        let experiment = experiment(2, DROPTAIL, &late, STACKS);
+        let records = [run(&experiment, 8)];
+        let measure = Measure::Rto {
+            case: "only".into(),
+            of: "one".into(),
+            statistic: Statistic::Max,
+        };
+        assert!(measure.can_be_told_by(Arm::Live));
+        let longest_s = uc_experiment::Repetition::of(&experiment, &records, 0)
+            .measure(&measure)
+            .unwrap();
+        println!("longest timeout {longest_s} s");
+        assert!((0.2..0.5).contains(&longest_s), "{longest_s}");
+    });
 }
 
 #[test]

@@ -10,23 +10,23 @@ pub enum SpecError {
     /// A quantity that must be positive is zero.
     #[error("{what} is 0; give a positive value")]
     Zero {
-        /// The quantity's name.
+        /// Name of the quantity that is 0.
         what: &'static str,
     },
     /// The marking threshold lies above the queue's limit.
     #[error(
-        "mark at {mark} is never reached within the limit of {limit}; lower it or raise the limit"
+        "mark at {mark} is never reached within the limit of {limit}; lower the mark or raise the limit"
     )]
     MarkBeyondLimit {
-        /// The marking threshold.
+        /// Queue length from which packets are marked.
         mark: crate::queue::Length,
-        /// The queue's limit.
+        /// Maximum length of the queue.
         limit: crate::queue::Length,
     },
-    /// A probability above one.
-    #[error("{what} of {ppm} ppm is more than certain; give at most 1000000")]
+    /// A probability is above one.
+    #[error("{what} of {ppm} ppm is a probability above 1; give at most 1000000")]
     ProbabilityAboveOne {
-        /// Which probability.
+        /// Name of the probability.
         what: &'static str,
         /// Value of the probability, in parts per million.
         ppm: u32,
@@ -34,24 +34,24 @@ pub enum SpecError {
     /// RED's lower threshold lies above the upper one.
     #[error("RED: min {min_bytes} B lies above max {max_bytes} B; swap or correct them")]
     RedThresholds {
-        /// Lower threshold, in bytes.
+        /// Lower threshold of RED, in bytes.
         min_bytes: u32,
-        /// Upper threshold, in bytes.
+        /// Upper threshold of RED, in bytes.
         max_bytes: u32,
     },
     /// The averaging weight does not exist in tc-red: the burst can't even fill the lower
     /// threshold.
     #[error("RED: burst {burst_packets} is too small for min and packet; try burst {try_packets}")]
     RedBurstTooSmall {
-        /// Burst asked for, in packets.
+        /// Burst that was asked for, in packets.
         burst_packets: u32,
         /// Burst that tc proposes, in packets: 1 + min / packet.
         try_packets: u32,
     },
     /// The averaging weight would lie below 2^-31, the smallest of tc-red.
-    #[error("RED: burst {burst_packets} is too large for any averaging weight; lower it")]
+    #[error("RED: no averaging weight fits a burst of {burst_packets} packets; lower the burst")]
     RedBurstTooLarge {
-        /// Burst asked for, in packets.
+        /// Burst that was asked for, in packets.
         burst_packets: u32,
     },
     /// The probability for a byte above min falls below 2^-31.
@@ -66,10 +66,10 @@ pub enum SpecError {
     },
     /// A threshold is too large: the kernel keeps it scaled by the averaging weight in 32 bits.
     #[error(
-        "RED: {what} of {bytes} B does not fit 31 bits at weight 2^-{wlog}; lower it or the burst"
+        "RED: {what} of {bytes} B does not fit 31 bits at weight 2^-{wlog}; lower {what} or the burst"
     )]
     RedThresholdTooLarge {
-        /// Name of the threshold.
+        /// Name of the threshold that is too large.
         what: &'static str,
         /// Value of the threshold, in bytes.
         bytes: u32,
@@ -81,9 +81,9 @@ pub enum SpecError {
         "RED: {packet_bytes} B at {bandwidth} take under 1 us; give a larger packet or less rate"
     )]
     RedPacketTooShort {
-        /// Average packet, in bytes.
+        /// Average packet size, in bytes.
         packet_bytes: u32,
-        /// The bandwidth asked for.
+        /// Bandwidth that was asked for.
         bandwidth: BitsPerSec,
     },
     /// RED's idle table can't span the time in which the average decays to zero.
@@ -91,15 +91,17 @@ pub enum SpecError {
         "RED: no idle table for {packet_bytes} B at {bandwidth}; raise the rate or lower the burst"
     )]
     RedIdleTooLong {
-        /// Average packet, in bytes.
+        /// Average packet size, in bytes.
         packet_bytes: u32,
-        /// The bandwidth asked for.
+        /// Bandwidth that was asked for.
         bandwidth: BitsPerSec,
     },
     /// The bandwidth is too high: tc keeps it in 32 bits of bytes per second.
-    #[error("RED: tc knows no bandwidth of {bandwidth}; give at most 34359738360bit")]
+    #[error(
+        "RED: bandwidth {bandwidth} exceeds what tc-red can express; give at most 34359738360bit"
+    )]
     RedBandwidthTooHigh {
-        /// The bandwidth asked for.
+        /// Bandwidth that was asked for.
         bandwidth: BitsPerSec,
     },
 }
@@ -107,10 +109,10 @@ pub enum SpecError {
 /// Why a network can't be built, or a packet can't be taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NetError {
-    /// A link's description is wrong.
+    /// The description of a link is wrong.
     #[error("link {link}: {problem}")]
     Link {
-        /// The link's name, `from->to`.
+        /// Name of the link, `from->to`.
         link: String,
         /// The unusable value and its remedy.
         problem: SpecError,
@@ -118,7 +120,7 @@ pub enum NetError {
     /// Two nodes, or two links, share a name (names seed the random streams).
     #[error("the name {name} is given twice; rename one of the two")]
     NameTwice {
-        /// The name.
+        /// Name that two nodes have.
         name: String,
     },
     /// A host or switch number that belongs to another topology.
@@ -130,25 +132,25 @@ pub enum NetError {
     /// A link from a node to itself.
     #[error("{node} is connected to itself; connect two nodes")]
     Loop {
-        /// The node's name.
+        /// Name of the node.
         node: String,
     },
     /// A ready-made topology with too few parts to have a link between its switches.
     #[error("{shape} of {count} {part}; give at least {least}")]
     TooSmall {
-        /// Which topology.
+        /// Name of the topology.
         shape: &'static str,
         /// The kind of part of which there are too few.
         part: &'static str,
         /// Number of these parts that was asked for.
         count: usize,
-        /// Minimum number of these parts.
+        /// Minimum number of the parts that are too few.
         least: usize,
     },
     /// A fat-tree of switches whose ports can't be divided into lower and upper ones.
     #[error("a fat-tree of switches with {ports} ports; give an even number, at least 2")]
     OddPorts {
-        /// Number of these parts that was asked for.
+        /// Number of ports of each switch that was asked for.
         ports: u32,
     },
     /// The topology has more links than a network can number.
@@ -160,9 +162,9 @@ pub enum NetError {
     /// No chain of links leads from one host to the other.
     #[error("no way from host {from} to host {to}; connect them through a switch")]
     NoRoute {
-        /// The sending host's number.
+        /// Number of the sending host.
         from: u32,
-        /// The receiving host's number.
+        /// Number of the receiving host.
         to: u32,
     },
 }

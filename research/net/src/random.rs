@@ -25,7 +25,7 @@ impl Stream {
         }
     }
 
-    /// Draws 32 uniform bits.
+    /// Draws 32 uniformly distributed random bits.
     pub fn bits32(&mut self) -> u32 {
         self.generator.next_u32()
     }
@@ -44,6 +44,14 @@ impl Stream {
             if product as u64 >= reject_below {
                 return (product >> 64) as u64;
             }
+        }
+    }
+
+    /// Shuffles; every order is equally likely (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for place in (1..list.len()).rev() {
+            let other = self.below(place as u64 + 1) as usize;
+            list.swap(place, other);
         }
     }
 

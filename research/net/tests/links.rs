@@ -223,7 +223,7 @@ fn links_with_rate_zero_or_a_chance_above_one_are_refused() {
         flow: None,
         fault: Fault::Loss,
     }];
-    assert!(refused(spec).contains("1000001 ppm is more than certain"));
+    assert!(refused(spec).contains("1000001 ppm is a probability above 1"));
 }
 
 /// Describes vCC's RED1 on a smaller scale: min is 3 packets and max a byte more.

@@ -15,7 +15,7 @@ use uc_experiment::{Arm, Evaluation, RunRecord};
 use crate::errors::raised;
 use crate::result::Finished;
 
-/// Time between two looks for Ctrl-C.
+/// Time between two checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// An experiment, the runs that were made, and those that are wanted.
@@ -61,7 +61,7 @@ impl Sweep {
         })
     }
 
-    /// Returns what a worker needs to know for `run_part`.
+    /// Returns what a worker needs to know about the experiment: the argument `head` of `run_part`.
     fn head(&self) -> PyResult<String> {
         let head = || -> Result<String> {
             let head = Head::of(&self.sweep()?.request, None)?;
@@ -70,8 +70,8 @@ impl Sweep {
         head().map_err(|error| raised(&error))
     }
 
-    /// Returns the core with the laws from outside the tree, which a worker needs, too; `None` without
-    /// such laws.
+    /// Returns the core with the laws from outside the repository, which a worker needs in addition to `head`; `None`
+    /// without such laws.
     fn laws<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let sweep = self.sweep().map_err(|error| raised(&error))?;
         let bytes = sweep.request.laws.as_ref().map(Laws::bytes).transpose();
@@ -110,28 +110,36 @@ impl Sweep {
         added.map_err(|error| raised(&error))
     }
 
-    /// Judges the runs. Returns whether they are enough; else `lacking` has more.
+    /// Judges the runs. Returns true if they are enough; false if `lacking` returns further runs.
     fn judge(&mut self) -> PyResult<bool> {
         let judged = self.sweep_mut().and_then(|sweep| sweep.next(&|_| ()));
         self.evaluation = judged.map_err(|error| raised(&error))?;
         Ok(self.evaluation.is_some())
     }
 
-    /// Returns the result. The sweep has no runs from then on.
+    /// Returns the result. Afterwards the sweep has no runs.
     fn finish(&mut self) -> PyResult<Finished> {
         let both = self.evaluation.take().zip(self.sweep.take());
-        let both = both.ok_or_else(|| raised(&anyhow!("runs are lacking; call `judge` first")))?;
+        let both = both.ok_or_else(|| {
+            raised(&anyhow!(
+                "`finish` needs the result of `judge`; call `judge` until it returns True"
+            ))
+        })?;
         Ok(Finished(both.1.finish(both.0)))
     }
 }
 
 impl Sweep {
     fn sweep(&self) -> Result<&uc_batch::Sweep> {
-        self.sweep.as_ref().context("the sweep is finished")
+        self.sweep
+            .as_ref()
+            .context("the sweep is finished and has no more runs; make a new one")
     }
 
     fn sweep_mut(&mut self) -> Result<&mut uc_batch::Sweep> {
-        self.sweep.as_mut().context("the sweep is finished")
+        self.sweep
+            .as_mut()
+            .context("the sweep is finished and has no more runs; make a new one")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs that a process makes for another, which has the experiment.
+//! Makes runs for another process, which has read the experiment.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +10,11 @@ use uc_batch::{Head, Sweep, line_of, sim};
 
 use crate::errors::raised;
 
-/// The experiment that was read last, by the head that asked for it: a worker gets many parts of one.
+/// The experiment that was read last, with the head that asked for it: a worker gets many parts of one experiment.
 static LAST: Mutex<Option<(String, Arc<Sweep>)>> = Mutex::new(None);
 
-/// Makes runs of the experiment of `head`, one after the other: point, case and repetition of each in
-/// `keys`. `laws` is the core with its laws from outside the tree. Returns their records as lines.
+/// Makes runs of the experiment of `head`, one after the other; `keys` has point, case and repetition of each. `laws`
+/// is the core with laws from outside the repository; `None`: there are none. Returns the records as lines.
 #[pyfunction]
 pub(crate) fn run_part<'py>(
     py: Python<'py>,
@@ -34,7 +34,9 @@ pub(crate) fn run_part<'py>(
 
 fn made(sweep: &Sweep, (point, case, run): &(u32, String, u32)) -> Result<Vec<u8>> {
     let task = sweep.task(*point, case, *run);
-    let task = task.with_context(|| format!("no run {run} of case {case} at point {point}"))?;
+    let task = task.with_context(|| {
+        format!("the experiment has no run {run} of case {case} at point {point}")
+    })?;
     line_of(&sim::run(&task, &|_| (), &AtomicBool::new(false))?)
 }
 
@@ -54,7 +56,7 @@ fn sweep_of(head: &str, laws: Option<Vec<u8>>) -> Result<Arc<Sweep>> {
         let loaded = wanted.load(bytes);
         loaded.with_context(|| {
             format!(
-                "worker on {}: the laws from outside the tree can't be used",
+                "worker on {}: could not load the laws of your own that the sweep uses",
                 host()
             )
         })?;

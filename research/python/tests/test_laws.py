@@ -89,9 +89,9 @@ def test_law_without_its_folder_and_another_one_under_its_number_are_refused(uc,
     with pytest.raises(undercurrent.UndercurrentError, match="case abe: law `abe` is not in the tree"):
         undercurrent.run(path)
     other = built(uc, page, "other", ("abe", "eba"), ("ABE", "EBA"))
-    with pytest.raises(undercurrent.UndercurrentError, match="law eba has the number 12 of law abe") as told:
+    with pytest.raises(undercurrent.UndercurrentError, match="law eba has number 12, which this process already uses for a different law abe") as told:
         undercurrent.run(path, laws=other)
-    assert "another process" in str(told.value)
+    assert "in a new process" in str(told.value)
     # The refused one has left the first as it was.
     undercurrent.run(path, laws=law, case="ecn", repeat=1)
 
@@ -127,7 +127,7 @@ def test_another_process_runs_the_law_without_its_folder(page, law):
     assert sweep.add(worker.stdout) == 2 and sweep.judge()
     result = undercurrent.Result(sweep.finish())
     assert result.flows.num_rows == 4 and min(result.flows["marked_packets"].to_pylist()) > 0
-    with pytest.raises(undercurrent.UndercurrentError, match="worker on .*: .* it is the core .*, not"):
+    with pytest.raises(undercurrent.UndercurrentError, match="worker on .*: .* expected the library of laws with hash .*, found"):
         undercurrent._native.run_part(head + " ", core[:-1], [(0, "abe", 0)])
 
 

@@ -45,38 +45,38 @@ pub use words::measure;
 
 use uc_experiment::{Evaluation, Experiment, Point, RunRecord, Verdict};
 
-/// The origin of the runs.
+/// Where the runs of a report come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Backend of the runs: `live`, `sim` or `vm`.
     pub arm: String,
-    /// Seed of all runs.
+    /// Seed of the first repetition.
     pub seed: u64,
-    /// Commit of the program.
+    /// Commit of the program that made the runs.
     pub commit: String,
-    /// Repetitions of every case.
+    /// Number of repetitions of every case.
     pub runs: u32,
-    /// Command that repeats the runs.
+    /// Command that repeats the runs of the report.
     pub command: String,
 }
 
-/// The input of a report.
+/// The data from which a report is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// Experiment as it was run, overrides included.
     pub experiment: &'a Experiment,
-    /// Points of the sweep.
+    /// Points of the experiment's sweep.
     pub points: &'a [Point],
     /// All runs of all cases at all points.
     pub records: &'a [RunRecord],
     /// Verdicts on the experiment's expectations.
     pub evaluation: &'a Evaluation,
-    /// Origin of the runs.
+    /// Where the runs come from.
     pub meta: &'a Meta,
 }
 
 impl<'a> Report<'a> {
-    /// Returns the verdicts.
+    /// Returns the verdicts on the experiment's expectations.
     pub fn verdicts(&self) -> &'a [Verdict] {
         &self.evaluation.verdicts
     }
@@ -95,18 +95,18 @@ pub enum Error {
         "the figure `{figure}` can't be drawn: {why}; check the records for numbers out of range"
     )]
     Figure {
-        /// Title of the figure.
+        /// Title of the figure that can't be drawn.
         figure: String,
         /// Error of the drawing library.
         why: String,
     },
     /// The object could not be written.
-    #[error("the JSON object can't be written: {0}")]
+    #[error("the report can't be written as a JSON object: {0}")]
     Json(#[from] serde_json::Error),
     /// A trace could not be written.
-    #[error("the qlog trace can't be written: {0}")]
+    #[error("a flow can't be written as a qlog trace: {0}")]
     Qlog(std::io::Error),
     /// A table could not be written.
-    #[error("the CSV table can't be written: {0}")]
+    #[error("the report can't be written as a CSV table: {0}")]
     Csv(#[from] ::csv::Error),
 }

@@ -18,39 +18,39 @@ use crate::numbers::with_decimals;
 /// rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quote {
-    /// Quantity of the verdict.
+    /// Field of the verdict that is quoted.
     pub field: Field,
     /// Name of the backend, or [`ROWS`].
     pub arm: String,
-    /// Name of the record.
+    /// Name of the record that is quoted.
     pub id: String,
     /// Name of the expectation, or of the column.
     pub name: String,
-    /// Axes and labels: the point, the step of a trend, or the rows.
+    /// Axes and labels that select the point, the step of a trend, or the rows.
     pub at: Vec<(String, String)>,
     /// Factor by which the number is multiplied, such as 1000 for milliseconds.
     pub factor: f64,
 }
 
-/// Stands for the backend of a record that is no experiment's but has rows with columns.
+/// Name in place of a backend's, for a record of rows with columns that belongs to no experiment.
 pub const ROWS: &str = "rows";
 
-/// A quantity of a verdict.
+/// The quantity of a verdict, or of a column of rows, that a document can quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// Mean over the repetitions, with its standard error if the text has one.
     Mean,
-    /// Number of repetitions.
+    /// Number of repetitions in the record.
     N,
-    /// Number of the paper.
+    /// Number that the paper gives.
     Paper,
-    /// Minimum of the repetitions.
+    /// Minimum of the repetitions in the record.
     Least,
-    /// Maximum of the repetitions.
+    /// Maximum of the repetitions in the record.
     Most,
 }
 
-/// The fields that a comment names; without one, it is the mean.
+/// The prefixes by which a comment names a field; without one it quotes the mean.
 const FIELDS: [(&str, Field); 4] = [
     ("n of ", Field::N),
     ("paper of ", Field::Paper),
@@ -64,18 +64,19 @@ pub type Quoted = (f64, Option<f64>);
 /// A document with its numbers as the records have them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filled {
-    /// Text of the document.
+    /// Text of the document, with the quoted numbers filled in.
     pub text: String,
-    /// Number of quotes.
+    /// Number of quotations in the document.
     pub quotes: usize,
-    /// What is wrong with a quote, with its line.
+    /// Each quote that could not be filled: its line, and why.
     pub problems: Vec<String>,
 }
 
 pub(crate) const OPEN: &str = "<!-- ";
 const CLOSE: &str = " -->";
 
-/// Replaces each quoted number in a document by what `look_up` finds.
+/// Replaces each quoted number in a document by what `look_up` finds. A quote that can't be filled stays, and adds a
+/// problem.
 pub fn fill(text: &str, look_up: impl Fn(&Quote) -> Result<Quoted, String>) -> Filled {
     let mut filled = Filled::default();
     let mut rest = text;
@@ -148,7 +149,8 @@ fn parse(comment: &str) -> Option<Quote> {
     })
 }
 
-/// Divides `NAME {AXIS=LABEL; …}` into the name and the labels.
+/// Divides `NAME {AXIS=LABEL; …}` into the name and the labels, of which there may be none; `None` if the brace is not
+/// closed.
 pub(crate) fn labels(text: &str) -> Option<(&str, Vec<(String, String)>)> {
     let Some((name, labels)) = text.split_once(" {") else {
         return Some((text, Vec::new()));
@@ -159,8 +161,8 @@ pub(crate) fn labels(text: &str) -> Option<(&str, Vec<(String, String)>)> {
     Some((name, pairs.map(own).collect()))
 }
 
-/// Finds the number that `text` ends with. Returns its place, and the number in the same form, with its
-/// extremes if it has such.
+/// Finds the number with which `text` ends. Returns the number's place, and the number of the record in the same form,
+/// with extremes if `text` has them.
 fn written(
     text: &str,
     quote: &Quote,
@@ -184,7 +186,8 @@ fn written(
     Ok((at, format!("{mean} ({low} to {high})")))
 }
 
-/// Returns where ` (LOW to HIGH)` begins that the text ends with, and the two numbers.
+/// Finds ` (LOW to HIGH)` at the end of the text. Returns where it begins, and the two numbers; `None` if the text does
+/// not end so.
 fn extremes_at_end(text: &str) -> Option<(usize, &str, &str)> {
     let (before, high) = split_number(text.strip_suffix(')')?)?;
     let (before, low) = split_number(before.strip_suffix(" to ")?)?;
@@ -195,7 +198,7 @@ fn split_number(text: &str) -> Option<(&str, &str)> {
     number_at_end(text).map(|at| text.split_at(at))
 }
 
-/// Finds the number that `text` ends with, without extremes.
+/// Finds the number with which `text` ends, as [`written`] does, but without extremes.
 fn mean_written(text: &str, quote: &Quote, found: Quoted) -> Result<(usize, String), String> {
     let suffix = |text: &str, known: &[&'static str]| -> &'static str {
         let found = known.iter().find(|suffix| text.ends_with(**suffix));
@@ -206,20 +209,24 @@ fn mean_written(text: &str, quote: &Quote, found: Quoted) -> Result<(usize, Stri
     let percent = suffix(body, &[" %", "%"]);
     let body = &body[..body.len() - percent.len()];
     let factor = quote.factor * if percent.is_empty() { 1.0 } else { 100.0 };
-    let last = number_at_end(body).ok_or("no number stands before it")?;
+    let last = number_at_end(body)
+        .ok_or("no number stands before the comment that quotes the record; write one")?;
     let (before, last_text) = body.split_at(last);
     let Some(mean_end) = before.strip_suffix(" ± ") else {
         let number = with_decimals(found.0 * factor, decimals(last_text));
         return Ok((last, format!("{number}{percent}{bold}")));
     };
-    let error = found.1.ok_or("the record has no standard error")?;
-    let mean_at = number_at_end(mean_end).ok_or("no number stands before its error")?;
+    let error = found.1.ok_or(
+        "the record has no standard error for this value; remove ± and the number after it",
+    )?;
+    let mean_at = number_at_end(mean_end)
+        .ok_or("no number stands before ± in the quotation; write the mean there")?;
     let mean = with_decimals(found.0 * factor, decimals(&mean_end[mean_at..]));
     let error = with_decimals(error * factor.abs(), decimals(last_text));
     Ok((mean_at, format!("{mean} ± {error}{percent}{bold}")))
 }
 
-/// Returns where the number begins that the text ends with.
+/// Returns where the number begins with which the text ends; `None` if it ends with none.
 fn number_at_end(text: &str) -> Option<usize> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let is_number = text[digits.len()..].starts_with(|c: char| c.is_ascii_digit());
@@ -231,7 +238,7 @@ fn decimals(number: &str) -> usize {
     number.split_once('.').map_or(0, |(_, digits)| digits.len())
 }
 
-/// Words before a number that make it a name: of a release, a section, or a statement of a paper.
+/// Words after which a number is a name, not a result: of a release, a section, or a statement of a paper.
 const NAMES: [&str; 13] = [
     "§",
     "Linux ",
@@ -250,8 +257,8 @@ const NAMES: [&str; 13] = [
 /// Words between a number that is a name and the next one of a list, as in "Linux 5.10 to 6.18".
 const JOINS: [&str; 3] = [" and ", " or ", " to "];
 
-/// Counts the numbers of a document's prose that look like results and have no source: those with a
-/// fraction or a standard error, outside code, comments and links. A mean and its error are one.
+/// Counts the numbers of a document's prose that look like results and have no source: those with a fraction or a
+/// standard error, outside code, comments and links. A mean with its error counts once.
 pub fn unsourced(text: &str) -> usize {
     let prose = prose(text).replace('\n', " ");
     let mut count = 0;
@@ -346,7 +353,7 @@ mod tests {
     fn filled(text: &str) -> Filled {
         fill(text, |quote| {
             if quote.name != "share" {
-                return Err("no such expectation".to_owned());
+                return Err("there is no expectation of this name".to_owned());
             }
             match quote.field {
                 Field::N => Ok((12.0, None)),
@@ -408,8 +415,9 @@ mod tests {
         assert_eq!(
             found.problems,
             [
-                "line 4: sim a: share: no number stands before it",
-                "line 5: sim a: other: no such expectation"
+                "line 4: sim a: share: no number stands before the comment that quotes the \
+                 record; write one",
+                "line 5: sim a: other: there is no expectation of this name"
             ]
         );
     }

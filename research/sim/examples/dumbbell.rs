@@ -36,7 +36,10 @@ fn memory_mb() -> Result<f64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|rest| rest.split_whitespace().next());
-    Ok(kilobytes.ok_or("no VmHWM")?.parse::<f64>()? / 1e3)
+    Ok(kilobytes
+        .ok_or("/proc/self/status has no line VmHWM")?
+        .parse::<f64>()?
+        / 1e3)
 }
 
 fn measure(transport: Transport, pairs: u32, duration: Nanos) -> Result<(), Box<dyn Error>> {
@@ -58,7 +61,11 @@ fn measure(transport: Transport, pairs: u32, duration: Nanos) -> Result<(), Box<
         let report = world.hosts.link(LinkId(link));
         hops += report.map_or(0, |report| report.stats.delivered_packets);
     }
-    let trunk = world.hosts.link(bottleneck).ok_or("no bottleneck")?.stats;
+    let trunk = world
+        .hosts
+        .link(bottleneck)
+        .ok_or("the network has no bottleneck link")?
+        .stats;
     let events = hops + world.hosts.events();
     println!(
         "{transport:?}, {pairs} flows: {duration} of virtual time in {wall_s:.3} s; {} data packets, \

@@ -39,7 +39,6 @@ pub mod packet_times;
 pub mod placement;
 pub mod plan;
 pub mod port;
-pub mod random_times;
 pub mod route;
 pub mod run;
 pub mod sampler;

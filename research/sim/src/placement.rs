@@ -10,7 +10,7 @@ use crate::error::SimError;
 
 /// The hosts with guests, and the host of each guest.
 pub struct Placement {
-    /// Locations of the hosts with guests; all hosts where each both sends and receives.
+    /// Locations of the hosts with guests; in a network whose hosts both send and receive, of all hosts.
     pub places: Vec<Place>,
     /// Index into `places` of each guest, group by group.
     pub of_groups: Vec<Vec<usize>>,
@@ -58,16 +58,13 @@ impl Placement {
     fn by_pattern(hosts: u32, case: &Case) -> Result<Placement, SimError> {
         let mut of_groups = Vec::new();
         for group in &case.guests {
-            let receiver = match group.pattern {
-                Some(Pattern::FanIn { to }) => Some(to),
-                _ => None,
+            let host = |index| match &group.pattern {
+                Some(pattern) => pattern.host(index),
+                None => index,
             };
-            let senders = (0..hosts).filter(|&host| Some(host) != receiver);
-            let of_group: Vec<usize> = senders
-                .take(group.count as usize)
-                .map(|host| host as usize)
-                .collect();
-            if of_group.len() < group.count as usize {
+            let of_group = (0..group.count).map(|index| host(index) as usize);
+            let of_group: Vec<usize> = of_group.collect();
+            if of_group.iter().any(|&host| host >= hosts as usize) {
                 return Err(SimError::Refused(format!(
                     "group {} has more guests than there are hosts, {hosts}; lower `count`, or \
                      enlarge the topology",
@@ -98,8 +95,8 @@ pub fn receivers(
         return match group.pattern {
             None => Ok(vec![host]),
             Some(_) => Err(unsupported(
-                "a pattern needs hosts that both send and receive",
-                "leave it out, or take the topology `switch` or `fat-tree`",
+                "`pattern` needs a topology whose hosts both send and receive",
+                "remove `pattern`, or use the topology `switch` or `fat-tree`",
             )),
         };
     };
@@ -107,31 +104,25 @@ pub fn receivers(
         let listed = group.listed_from(host as u32);
         return Ok(listed.iter().map(|(target, ..)| *target as usize).collect());
     }
-    let hosts = hosts as usize;
-    let others = (0..hosts).filter(|&other| other != host);
-    let mut found: Vec<usize> = match &group.pattern {
-        None => {
-            return Err(unsupported(
-                "nothing says who its receivers are",
-                "give it a `pattern`",
-            ));
-        }
-        Some(Pattern::Stride(steps)) => {
-            let steps = steps.iter();
-            steps.map(|&step| (host + step as usize) % hosts).collect()
-        }
-        Some(Pattern::FanIn { to }) => vec![*to as usize],
-        Some(Pattern::Shuffle { .. }) => shuffled(others.collect(), random),
-        Some(Pattern::Random) => others.collect(),
-    };
-    if found.iter().any(|&to| to == host || to >= hosts) {
+    let Some(pattern) = &group.pattern else {
         return Err(unsupported(
-            "a host would send to itself, or to one that is not there",
-            "take other numbers in its `pattern`",
+            "no key names the receivers of its flows",
+            "give the group a `pattern`",
+        ));
+    };
+    let found = pattern.receivers(host as u32, hosts).into_iter();
+    let mut found: Vec<usize> = found.map(|to| to as usize).collect();
+    if let Pattern::Shuffle { .. } = pattern {
+        random.shuffle(&mut found);
+    }
+    if found.iter().any(|&to| to == host || to >= hosts as usize) {
+        return Err(unsupported(
+            "its `pattern` makes a host send to itself or to a host that does not exist",
+            "change the numbers in `pattern`",
         ));
     }
     // A single transfer to "another host, drawn at random" has one receiver.
-    let is_drawn = matches!(group.pattern, Some(Pattern::Random));
+    let is_drawn = matches!(pattern, Pattern::Random);
     match group.application {
         Application::Web { .. } | Application::Messages { .. } => Ok(found),
         _ if is_drawn => {
@@ -141,17 +132,8 @@ pub fn receivers(
         Application::Transfer { .. } => Ok(found),
         _ if found.len() == 1 => Ok(found),
         _ => Err(unsupported(
-            "several receivers for a flow that can have one",
-            "make it a transfer, or a stride of one number",
+            "its `pattern` gives a flow several receivers, and its application can have only one",
+            "use the application `transfer`, or a stride with one number",
         )),
     }
-}
-
-/// Shuffles; every order is equally likely (Fisher and Yates).
-pub fn shuffled(mut hosts: Vec<usize>, random: &mut Stream) -> Vec<usize> {
-    for place in (1..hosts.len()).rev() {
-        let other = random.below(place as u64 + 1) as usize;
-        hosts.swap(place, other);
-    }
-    hosts
 }

@@ -28,21 +28,21 @@ use crate::start::start_policy;
 /// Initial window in segments of a stack that names none (RFC 6928).
 const INITIAL_WINDOW_SEGMENTS: u8 = 10;
 
-/// A case as a scenario.
+/// A case of an experiment, as a scenario to simulate.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The scenario to simulate.
     pub scenario: Scenario,
     /// Labels of the flows, in the scenario's order.
     pub labels: Vec<Label>,
-    /// Links with the experiment's queue.
+    /// Links that have the experiment's queue.
     pub bottlenecks: Vec<LinkId>,
 }
 
 /// The label of a flow in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Name of the flow's group.
+    /// Name of the group that the flow belongs to.
     pub group: String,
     /// Number of the flow in its group: guest by guest, then flow by flow.
     pub index: u32,
@@ -117,8 +117,8 @@ impl Plan {
     }
 }
 
-/// Returns the host that grants pacing slots at this rate, and its policy: the receiver of the
-/// first flow with a start.
+/// Returns the host that grants pacing slots at this rate, and its policy: the receiver of the first flow with a start;
+/// `None`: no flow has one.
 fn granter(rate: BitsPerSec, flows: &[FlowPlan]) -> Option<(HostId, StartPolicy)> {
     let mut started = flows.iter().filter(|flow| flow.start_policy.is_some());
     let first = started.next()?;
@@ -129,8 +129,8 @@ fn granter(rate: BitsPerSec, flows: &[FlowPlan]) -> Option<(HostId, StartPolicy)
     Some((*first.receivers.first()?, policy))
 }
 
-/// Keeps, of the links that lead to hosts, those to hosts that receive data: the other links of a
-/// switch carry only ACKs, and no flow has its bottleneck there.
+/// Removes from `bottlenecks` the links to hosts that receive no data: they carry only ACKs, and no flow has its
+/// bottleneck there.
 fn keep_used(bottlenecks: &mut Vec<LinkId>, topology: &Topology, flows: &[FlowPlan]) {
     let receivers = flows.iter().flat_map(|flow| &flow.receivers);
     let receivers: BTreeSet<HostId> = receivers.copied().collect();
@@ -140,17 +140,13 @@ fn keep_used(bottlenecks: &mut Vec<LinkId>, topology: &Topology, flows: &[FlowPl
     });
 }
 
-/// Flows without a spread of their own start within the time of this many packets of that size.
-const START_PACKETS: u64 = 100;
-const PACKET_BITS: u64 = 1514 * 8;
-
 struct Planner<'a> {
     experiment: &'a Experiment,
     network: &'a Layout,
     receiver_config: Arc<uc_tcp::Config>,
     receiver_policy: Option<Policy>,
     receiver_hypervisor: Option<&'a Hypervisor>,
-    /// Whether one host grants the first windows of all (`grants`).
+    /// Whether one host grants the pacing slots of all flows' first windows (setting `grants`).
     grants: bool,
     receiver_pvtcp: Option<uc_core::steal::Policy>,
     starts: Stream,
@@ -254,30 +250,15 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Draws a start time, uniform within the group's spread. Without a spread it is the longer of
-    /// a round trip and the time of a hundred packets at the bottleneck, but at most the first
-    /// tenth of the group's time, which on a slow network would otherwise be over before anything
-    /// began. Flows that began closer together would keep arriving at the queue in the order of
-    /// their numbers, and runs with different seeds would differ only in the flows' roles.
+    /// Draws a start time, uniform within the group's spread ([`Experiment::start_spread`]).
     fn start(&mut self, group: &Guests) -> Nanos {
-        let rate_bps = self.experiment.network.rate.0.max(1);
-        let packets_ns =
-            u128::from(START_PACKETS * PACKET_BITS) * 1_000_000_000 / u128::from(rate_bps);
-        let packets = Nanos(u64::try_from(packets_ns).unwrap_or(u64::MAX));
-        let spread = match group.start_spread.0 {
-            0 => {
-                let end_ns = group.stop.unwrap_or(self.experiment.duration).0;
-                let tenth = Nanos(end_ns.saturating_sub(group.start.0) / 10);
-                self.network.round_trip.max(packets).min(tenth)
-            }
-            spread_ns => Nanos(spread_ns),
-        };
-        group.start + Nanos(self.starts.below(spread.0.max(1)))
+        let spread = self.experiment.start_spread(group);
+        group.start + Nanos(self.starts.below(spread.0))
     }
 }
 
-/// Returns the port's policy. Simulated hosts follow the RFCs in bytes, so the default profile is
-/// `rfc`.
+/// Returns the policy of a guest's port. The default profile is `rfc`: simulated hosts follow the RFCs, which count in
+/// bytes.
 fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
     let profile = group.profile.unwrap_or(Profile::Rfc);
     Policy {

@@ -16,12 +16,12 @@ use crate::membership::{CoupledGroup, Membership};
 /// Size of a receiver's request for a block of an incast: a small query.
 const QUERY_BYTES: u64 = 64;
 
-/// A network with its traffic.
+/// A network, and the traffic that it carries.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Seed of all random streams.
+    /// Seed of all random streams of the run.
     pub seed: u64,
-    /// Hosts, switches and links.
+    /// Hosts, switches and links of the network.
     pub topology: Topology,
     /// IP header size of every packet: 20 bytes, or 40 for IPv6.
     pub ip_header_bytes: u32,
@@ -31,8 +31,8 @@ pub struct Scenario {
     pub groups: Vec<CoupledGroup>,
     /// Virtual machines that share CPU cores.
     pub consolidation: Consolidation,
-    /// Host that grants the first windows of all flows on a link that receivers share, at its policy's
-    /// rate; `None`: each receiver's host gives those of its own link.
+    /// Host that grants the first windows of all flows on a link that receivers share, and its policy with the link's
+    /// rate. `None`: each receiver's host grants those on its own link.
     pub granter: Option<(HostId, StartPolicy)>,
 }
 
@@ -40,9 +40,9 @@ pub struct Scenario {
 /// traffic), and its traffic.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Name in messages; seeds its random streams.
+    /// Name of the flow in messages; also seeds the flow's random streams.
     pub name: String,
-    /// Host of the guest.
+    /// Host on which the guest runs.
     pub guest: HostId,
     /// Hosts that receive the guest's flows, one or more. Transfers take them in this order;
     /// messages and web transfers go to one of them at random.
@@ -59,35 +59,35 @@ pub struct FlowPlan {
     pub hold: Option<uc_hold_core::Settings>,
     /// Policy of the receivers' ports; `None`: ports without the core.
     pub receiver_policy: Option<Policy>,
-    /// Start policy at both ends, if the start law is `watch`.
+    /// Start policy at both ends, if the start law is `watch`; otherwise `None`.
     pub start_policy: Option<StartPolicy>,
     /// Position in the coupled groups; `None` for a flow with a window of its own.
     pub membership: Option<Membership>,
     /// Virtual machines of the flow's ends.
     pub virtual_part: Virtual,
-    /// Time at which it begins.
+    /// Time at which the flow begins.
     pub start: Nanos,
     /// Time at which a bulk flow ends; `None`: with the run.
     pub stop: Option<Nanos>,
-    /// Traffic that it carries.
+    /// Traffic that the flow carries.
     pub application: Application,
 }
 
 impl FlowPlan {
-    /// Returns whether the guest's port shadow, not its TCP, is in the coupled group.
+    /// Returns whether the shadow at the guest's port is in the coupled group, not the guest's TCP.
     pub fn is_coupled_by_port(&self) -> bool {
         self.membership.is_some_and(|membership| membership.by_port)
     }
 }
 
-/// The traffic of a flow.
+/// The kind of traffic that a flow carries.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Application {
     /// Endless data: as much as TCP takes.
     Bulk,
     /// One transfer of fixed size to each receiver.
     Transfer {
-        /// Payload of a transfer.
+        /// Number of payload bytes of a transfer.
         bytes: u64,
         /// Maximum number of transfers at once; at least one.
         parallel: u32,
@@ -98,16 +98,16 @@ pub enum Application {
     Epochs(Epochs),
     /// Transfers that arrive as a Poisson process, each over a connection of its own.
     Web {
-        /// Mean time between two arrivals.
+        /// Mean time between the arrivals of two transfers.
         mean_gap: Nanos,
-        /// Distribution of transfer sizes.
+        /// Distribution of the sizes of transfers.
         sizes: Sizes,
     },
     /// Transfers at given times, each over a connection of its own: one to each receiver, in their order.
     List(Vec<(Nanos, u64)>),
     /// Messages over connections that stay open, one to each receiver.
     Messages {
-        /// Distribution of message sizes.
+        /// Distribution of the sizes of messages.
         sizes: Sizes,
         /// Interval between the starts of two messages; `None`: each begins when the one before it
         /// has arrived.
@@ -116,8 +116,8 @@ pub enum Application {
 }
 
 impl Application {
-    /// Returns the traffic of a flow on `host`, of a group which is number `number` of its case. `turns`:
-    /// start times of its transfers, if they begin in epochs.
+    /// Returns the traffic of a flow on host number `host`. `group` is group number `number` of its case; `turns`:
+    /// start times of the flow's transfers, if they begin in epochs.
     pub fn of(
         group: &Guests,
         network: &Network,
@@ -160,10 +160,7 @@ impl Application {
                 turns,
             }),
             Written::Web { sizes, .. } => Application::Web {
-                mean_gap: {
-                    let rate = group.arrivals_per_s(network).unwrap_or_default();
-                    Nanos((1e9 / rate).round().max(1.0) as u64)
-                },
+                mean_gap: group.web(network).map_or(Nanos::MAX, |(gap, _)| gap),
                 sizes: sizes.clone(),
             },
             Written::List(_) => {
@@ -178,30 +175,30 @@ impl Application {
     }
 }
 
-/// Transfers at given times.
+/// Transfers that start at given times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epochs {
-    /// Payload of a transfer.
+    /// Number of payload bytes of each transfer.
     pub bytes: u64,
-    /// Payload of the receiver's request for a transfer; the receiver then opens the connection.
-    /// `None`: the guest opens it and sends.
+    /// Payload of the receiver's request for a transfer, in bytes; the receiver then opens the connection. `None`: the
+    /// guest opens the connection and sends.
     pub request_bytes: Option<u64>,
-    /// Start times, ascending.
+    /// Start times of the transfers, ascending.
     pub turns: Vec<Nanos>,
 }
 
-/// Requests and responses.
+/// Requests that are answered by responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Payload of a request.
+    /// Number of payload bytes of a request.
     pub request_bytes: u64,
-    /// Payload of a response.
+    /// Number of payload bytes of a response.
     pub response_bytes: u64,
     /// Number of rounds; 0: until the end of the run.
     pub rounds: u32,
     /// Time from a response's last byte to the next request.
     pub gap: Nanos,
-    /// Flows with the same number send their requests together, once all of them have been
-    /// answered: incast.
+    /// Number of the flow's barrier: its flows send their requests together, once all of them have been answered
+    /// (incast). `None`: the flow waits for no other.
     pub barrier: Option<usize>,
 }

@@ -3,10 +3,10 @@
 use crate::cursor::Cursor;
 use crate::syntax::{Call, Error, Expression};
 
-/// Takes a call, its result, and the error in its result.
+/// Takes a call, the result after `=`, and the error's name and text after the result, if it has them.
 pub(super) fn call(cursor: &mut Cursor<'_>) -> Result<Call, Error> {
     let Some(name) = cursor.word() else {
-        return Err(cursor.error("a packet, a system call, a command or code"));
+        return Err(cursor.error("expected a packet, a system call, a command or code"));
     };
     let arguments = list(cursor, "(", ")")?;
     cursor.expect("=")?;

@@ -6,7 +6,7 @@ use uc_tcp::flags;
 use crate::cursor::Cursor;
 use crate::syntax::{Content, Error, Icmp, OtherOption, Packet, Range, Tcp, TcpOption};
 
-/// The letters of header flags.
+/// The letter and the bit of each TCP flag.
 const LETTERS: [(char, u8); 8] = [
     ('F', flags::FIN),
     ('S', flags::SYN),
@@ -19,12 +19,13 @@ const LETTERS: [(char, u8); 8] = [
 ];
 /// Letters of header flags that `uc_tcp` does not know.
 const STRANGE_LETTERS: &str = "UA";
-/// Kinds of TCP options, and what follows the kind of an experiment for TCP Fast Open.
+/// Kinds of the TCP options MD5 signature, TCP Fast Open and experiment; the last two bytes identify Fast Open as an
+/// experiment.
 const MD5: u8 = 19;
 const FAST_OPEN: u8 = 34;
 const EXPERIMENT: u8 = 254;
 const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
-/// Features of other versions of packetdrill, by the words that begin their syntax.
+/// Features of other versions of packetdrill that this reader lacks; `LACKING` has the words that begin their syntax.
 const ACCURATE_ECN: &str = "Accurate ECN (RFC 9768)";
 const MULTIPATH: &str = "Multipath TCP (RFC 8684)";
 const LACKING: [(&str, &str); 22] = [
@@ -58,7 +59,7 @@ fn lacking(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     found.map_or(Ok(()), |(_, feature)| Err(cursor.lacks(feature)))
 }
 
-/// Takes a packet after its direction.
+/// Takes a packet; the cursor is behind its direction, `<` or `>`.
 pub(super) fn packet(cursor: &mut Cursor<'_>) -> Result<Packet, Error> {
     let (mut ecn, mut ip) = (None, Vec::new());
     for (open, close) in [("(", ")"), ("[", "]")] {
@@ -109,12 +110,12 @@ fn header_field(
         name if name.starts_with("caddr") || name.starts_with("saddr") => {
             return Err(before.clone().lacks(MULTIPATH));
         }
-        _ => return Err(cursor.error("a field of the IP header, such as `ect0` or `ttl`")),
+        _ => return Err(cursor.error("expected a field of the IP header, such as `ect0` or `ttl`")),
     }
     Ok(())
 }
 
-/// Takes the ports of UDP around a segment.
+/// Takes the two ports of UDP around a segment, if the script has them.
 fn around(cursor: &mut Cursor<'_>) -> Result<Option<(u64, u64)>, Error> {
     if !cursor.take("/") {
         return Ok(None);
@@ -166,7 +167,7 @@ fn segment(cursor: &mut Cursor<'_>) -> Result<Tcp, Error> {
         }
     }
     if !any {
-        return Err(cursor.error("the segment's flags, `icmp` or `udp`"));
+        return Err(cursor.error("expected the segment's flags, `icmp` or `udp`"));
     }
     tcp.range = range(cursor)?;
     if cursor.take_word("ack") {
@@ -252,7 +253,7 @@ fn option(cursor: &mut Cursor<'_>) -> Result<TcpOption, Error> {
         "FO" => other(FAST_OPEN, &[], cursor)?,
         "FOEXP" => other(EXPERIMENT, &FAST_OPEN_MAGIC, cursor)?,
         "md5" => other(MD5, &[], cursor)?,
-        _ => return Err(cursor.error("a TCP option")),
+        _ => return Err(cursor.error("expected a TCP option")),
     })
 }
 
@@ -263,7 +264,7 @@ fn other(kind: u8, first: &[u8], cursor: &mut Cursor<'_>) -> Result<TcpOption, E
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
     let bytes = bytes.filter(|_| digits.len().is_multiple_of(2));
-    let bytes = bytes.ok_or_else(|| cursor.error("pairs of hexadecimal digits"))?;
+    let bytes = bytes.ok_or_else(|| cursor.error("expected pairs of hexadecimal digits"))?;
     cursor.take_while(|c| c.is_ascii_hexdigit());
     let bytes = [first, &bytes].concat();
     Ok(TcpOption::Other(OtherOption { kind, bytes }))
@@ -271,7 +272,7 @@ fn other(kind: u8, first: &[u8], cursor: &mut Cursor<'_>) -> Result<TcpOption, E
 
 fn icmp(cursor: &mut Cursor<'_>) -> Result<Icmp, Error> {
     let Some(kind) = cursor.word() else {
-        return Err(cursor.error("the type of an ICMP error"));
+        return Err(cursor.error("expected the type of an ICMP error"));
     };
     let mut icmp = Icmp {
         kind: kind.to_owned(),

@@ -28,7 +28,9 @@ impl Host {
             // A simulated host remembers nothing of its peers.
             Command::Forget | Command::ForgetPeers => Ok(()),
             Command::Other(line) => Err(lacks(line)),
-            Command::Counter(name, _) => Err(Stop::Lacks(format!("the counter {name}"))),
+            Command::Counter(name, _) => Err(Stop::Lacks(format!(
+                "simulated hosts do not have the counter {name}"
+            ))),
         }
     }
 

@@ -13,24 +13,25 @@ use crate::syntax::Flag;
 use crate::target::{Answer, Datagram, Report, SystemCall, Target, TcpInfo};
 use crate::verdict::Stop;
 
-/// Time to live of what belongs to no socket.
+/// Time to live of packets that the host sends for no socket.
 const HOPS: u8 = 64;
-/// Distance between the initial sequence numbers of connections. An odd number visits all.
+/// Distance between the initial sequence numbers of successive connections. An odd distance repeats a number only after
+/// 2^32 connections.
 const ISS_STEP: u32 = 0x3c6e_f35f;
-/// The first time of the host's clock: timestamps and estimates do not begin at 0.
+/// Time of the host's clock when the script's begins: not 0, so that timestamps and estimates do not begin at 0.
 const BOOT: Nanos = Nanos::from_secs(1000);
 
 /// A simulated host with sockets, which scripts drive.
 #[derive(Debug)]
 pub struct Host {
-    /// The script's time.
+    /// Time on the clock of the script.
     pub(crate) now: Nanos,
     pub(crate) settings: Settings,
     pub(crate) sockets: Sockets,
     /// Connections by number, the newest last.
     pub(crate) ends: BTreeMap<usize, End>,
     next_end: usize,
-    /// The peer that what arrives comes from.
+    /// Number of the peer from which arriving segments come.
     pub(crate) peer: u32,
     sent: VecDeque<(Nanos, Datagram)>,
     waiting: Option<SystemCall>,
@@ -71,7 +72,8 @@ impl Host {
         self.next_end
     }
 
-    /// Calls `act` on a connection, and sends the segments that it produces.
+    /// Calls `act` on a connection, and sends the segments that `act` produces. Returns its result; `None` without such
+    /// a connection.
     pub(crate) fn act<R>(
         &mut self,
         id: usize,
@@ -100,7 +102,7 @@ impl Host {
         self.sent.push_back((self.now, datagram));
     }
 
-    /// Returns the connection with the present peer.
+    /// Returns the number of the newest connection with the present peer that is not closed; `None`: there is none.
     pub(crate) fn current(&self) -> Option<usize> {
         let mut ends = self.ends.iter().rev();
         let found = ends.find(|(_, end)| end.is_reachable(self.peer));
@@ -165,7 +167,7 @@ impl Host {
         config
     }
 
-    /// Runs timers up to `to`, until a segment is sent if `stops` asks for it.
+    /// Runs timers up to `to`; if `stops`, only until a segment waits to be taken.
     fn run(&mut self, to: Nanos, stops: bool) {
         loop {
             self.retry();
@@ -187,7 +189,7 @@ impl Host {
         }
     }
 
-    /// Tries a call that blocked again.
+    /// Tries the blocked call again, if there is one, and stores its answer if it returns.
     fn retry(&mut self) {
         if let Some(call) = self.waiting
             && let Some(answer) = self.attempt(call, true)
@@ -232,7 +234,7 @@ impl Target for Host {
         let error = icmp_error(report);
         let error = error.ok_or_else(|| {
             let Report { kind, code, .. } = report;
-            Stop::Lacks(format!("the ICMP error {kind} {code}"))
+            Stop::Lacks(format!("the ICMP error {kind} {code} is not supported"))
         })?;
         self.act(id, |end, _, mut out| {
             // Only the SYN can be quoted, and only errors of the path count (RFC 5927 §4).
@@ -298,8 +300,8 @@ pub(crate) fn state_name(stage: Stage) -> &'static str {
     }
 }
 
-/// Returns the error of a socket whose SYN an ICMP error quotes; 0: the error is soft and may pass
-/// (RFC 9293 §3.9.2.2, RFC 5461).
+/// Returns the number of the error that a socket gets if an ICMP error quotes its SYN. 0: the error is soft and may
+/// pass (RFC 9293 §3.9.2.2, RFC 5461); `None`: the host does not know it.
 fn icmp_error(report: &Report) -> Option<i64> {
     Some(match (report.kind.as_str(), report.code.as_str()) {
         ("unreachable", "port_unreachable" | "protocol_unreachable" | "packet_filtered")

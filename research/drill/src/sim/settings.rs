@@ -6,10 +6,10 @@ use uc_tcp::{Config, CongestionControl, Receiving};
 use crate::syntax::Flag;
 use crate::verdict::Stop;
 
-/// Bytes of the headers of TCP, with those of IPv4 or IPv6.
+/// Bytes of the headers of IPv4 or IPv6 and TCP, without options.
 const V4_HEADER_BYTES: u16 = 40;
 const V6_HEADER_BYTES: u16 = 60;
-/// Limit of connection setup unless a script gives one (RFC 9293 §3.8.3: 3 minutes at least).
+/// Longest time of connection setup, unless a script gives one (RFC 9293 §3.8.3: 3 minutes at least).
 const SETUP_LIMIT: Nanos = Nanos::from_secs(180);
 /// MTU of an interface unless a script gives one.
 const MTU_BYTES: u16 = 1500;
@@ -19,11 +19,11 @@ const MTU_BYTES: u16 = 1500;
 pub(crate) struct Settings {
     /// Settings of the host's TCP endpoints.
     pub(crate) config: Config,
-    /// Drops segments with both SYN and FIN where a SYN may open a connection.
+    /// Whether the host drops segments with both SYN and FIN where a SYN may open a connection.
     pub(crate) drops_syn_fin: bool,
-    /// Lets an ICMP error end a connection in SYN-SENT (RFC 9293 §3.9.2.2 allows it there).
+    /// Whether an ICMP error ends a connection in SYN-SENT (RFC 9293 §3.9.2.2 allows it there).
     pub(crate) obeys_icmp: bool,
-    /// Limit of connection setup.
+    /// Longest time that connection setup may take.
     pub(crate) setup_limit: Nanos,
     is_v6: bool,
 }
@@ -57,11 +57,15 @@ impl Settings {
                 return self.set_mtu(bytes);
             }
             ("local_ip" | "remote_ip" | "gateway_ip" | "netmask_ip" | "mss", _) => {}
-            ("udp_encapsulation", _) => return Err(Stop::Lacks("TCP over UDP".to_owned())),
-            ("tcp_md5_secret", _) => {
-                return Err(Stop::Lacks("TCP MD5 signatures (RFC 2385)".to_owned()));
+            ("udp_encapsulation", _) => {
+                return Err(Stop::Lacks("TCP over UDP is not supported".to_owned()));
             }
-            (name, _) => return Err(Stop::Lacks(format!("the flag --{name}"))),
+            ("tcp_md5_secret", _) => {
+                return Err(Stop::Lacks(
+                    "TCP MD5 signatures (RFC 2385) are not supported".to_owned(),
+                ));
+            }
+            (name, _) => return Err(Stop::Lacks(format!("the flag --{name} is not supported"))),
         }
         self.set_mtu(MTU_BYTES)
     }
@@ -78,9 +82,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Applies a setting of Linux, or one of FreeBSD and with it FreeBSD's choices.
+    /// Applies a sysctl of Linux or FreeBSD. One of FreeBSD also makes the endpoints receive as FreeBSD does
+    /// ([`Receiving::Bsd`]). Refuses unknown names and values.
     pub(crate) fn take_sysctl(&mut self, name: &str, value: &str) -> Result<(), Stop> {
-        let lacks = || Stop::Lacks(format!("the setting {name}={value}"));
+        let lacks = || Stop::Lacks(format!("the setting {name}={value} is not supported"));
         if let Some(name) = name.strip_prefix("net.ipv4.")
             && self.take_text(name, value)
         {
@@ -94,8 +99,8 @@ impl Settings {
         is_known.then_some(()).ok_or_else(lacks)
     }
 
-    /// Applies a setting of Linux whose value is no number, or is what the host does anyway; returns
-    /// whether the host has it.
+    /// Applies a setting of Linux whose value is no number, or is what the host does anyway. Returns whether the host
+    /// knows name and value.
     fn take_text(&mut self, name: &str, value: &str) -> bool {
         let config = &mut self.config;
         match (name, value) {
@@ -130,7 +135,7 @@ impl Settings {
         true
     }
 
-    /// Applies a setting of Linux; returns whether the host has it.
+    /// Applies a setting of Linux; returns whether the host knows name and value.
     fn take_linux(&mut self, name: &str, number: u64) -> bool {
         let is_on = number != 0;
         let config = &mut self.config;
@@ -152,7 +157,7 @@ impl Settings {
         true
     }
 
-    /// Applies a setting of FreeBSD; returns whether the host has it.
+    /// Applies a setting of FreeBSD; returns whether the host knows name and value.
     fn take_freebsd(&mut self, name: &str, number: u64) -> Result<bool, Stop> {
         let is_on = number != 0;
         let config = &mut self.config;
@@ -194,10 +199,12 @@ impl Settings {
             | "net.inet.tcp.udp_tunneling_port"
                 if !is_on => {}
             "net.inet.tcp.udp_tunneling_port" | "net.inet.tcp.udp_tunneling_overhead" => {
-                return Err(Stop::Lacks("TCP over UDP".to_owned()));
+                return Err(Stop::Lacks("TCP over UDP is not supported".to_owned()));
             }
             "net.inet.tcp.fastopen.client_enable" => {
-                return Err(Stop::Lacks("TCP Fast Open (RFC 7413)".to_owned()));
+                return Err(Stop::Lacks(
+                    "TCP Fast Open (RFC 7413) is not supported".to_owned(),
+                ));
             }
             _ => return Ok(false),
         }

@@ -47,7 +47,7 @@ impl Repetition<'_> {
     fn bottlenecks(&self, case: &str) -> Result<LinkTotals, MeasureError> {
         let record = self.record(case)?;
         if record.bottlenecks.is_empty() {
-            return Err(self.no_bottleneck(case, "no bottleneck named"));
+            return Err(self.no_bottleneck(case, "no link that is named as a bottleneck"));
         }
         let mut sum = LinkTotals::default();
         for name in &record.bottlenecks {

@@ -8,7 +8,9 @@ use crate::statistic::Statistic;
 impl Repetition<'_> {
     pub(super) fn rtt(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
         self.mean(case, of, |series| {
-            series.mean_rtt_s().ok_or("no round trip measured")
+            series
+                .mean_rtt_s()
+                .ok_or("no sample with a measured round-trip time; measure longer")
         })
     }
 

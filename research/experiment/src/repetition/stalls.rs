@@ -47,7 +47,12 @@ impl Repetition<'_> {
             let times_us = series.samples().iter().filter_map(|sample| sample.rto_us);
             times_s.extend(times_us.map(|us| f64::from(us) / 1e6));
             if times_s.len() == before {
-                return Err(self.lacks(case, flow, "no timeouts' lengths; run it --on sim"));
+                return Err(self.lacks(
+                    case,
+                    flow,
+                    "no samples of its retransmission timeout: no connection of it was open at a \
+                     sample; measure longer, or sample more often",
+                ));
             }
         }
         statistic.of(&times_s).ok_or_else(|| self.no_flow(case, of))

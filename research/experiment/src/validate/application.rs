@@ -93,7 +93,10 @@ fn check_sizes(key: &str, sizes: &Sizes) -> Check {
         })?;
         ensure((before.1..=1.0).contains(&probability), &key, || {
             let least = before.1;
-            format!("{probability} is no cumulative probability here; give {least} to 1")
+            format!(
+                "{probability} is not a cumulative probability after {least}; give a number from \
+                 {least} to 1"
+            )
         })?;
         before = (size, probability);
     }

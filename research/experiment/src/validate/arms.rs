@@ -12,11 +12,13 @@ use crate::case::{Case, Guests};
 use crate::error::Error;
 use crate::hypervisor::Hypervisor;
 use crate::network::{ETHERNET_MTU, Topology};
+use crate::pattern::Pattern;
 use crate::schema::{Experiment, SERVER_STACK};
 use crate::stack::SIMULATED_CONGESTION_CONTROLS;
 use crate::units::Nanos;
 
-/// Maximum number of VMs: on two cores, ten at 100 Mb/s leave half a core, twenty leave nothing.
+/// Maximum number of VMs of a case. On a host with two cores, ten guests at 100 Mb/s leave half a core idle, twenty
+/// leave nothing.
 const VM_GUESTS_MAX: u32 = 16;
 /// Minimum slice of a stalled machine or receiver: a host's timers cannot keep shorter ones.
 const SLICE_MIN: Nanos = Nanos(1_000_000);
@@ -37,7 +39,10 @@ impl Experiment {
         if let Some(arms) = self.arms.as_ref().filter(|arms| !arms.contains(&arm)) {
             return Err(self.invalid((
                 "arms".into(),
-                format!("not to be run on {arm}; run it with --on {}", or(arms, "|")),
+                format!(
+                    "the file's `arms` exclude backend {arm}; run the experiment with --on {}",
+                    or(arms, "|")
+                ),
             )));
         }
         for point in self.points()? {
@@ -77,7 +82,7 @@ fn check_arm(experiment: &Experiment, arm: Arm) -> Result<(), Only> {
     }
 }
 
-/// Checks what needs real kernels, and what is too large for VMs.
+/// Checks that real kernels have all keys of the experiment, and that its cases are small enough for VMs.
 fn check_vm(experiment: &Experiment) -> Result<(), Only> {
     check_real(experiment)?;
     check_mtu(experiment)?;
@@ -96,7 +101,9 @@ fn check_vm(experiment: &Experiment) -> Result<(), Only> {
             let receiver = case.receiver.as_deref().unwrap_or(SERVER_STACK);
             return Err(Only {
                 key: format!("stack.{receiver}.kernel"),
-                message: "receivers run on the host's own kernel: take it off".into(),
+                message:
+                    "receivers run on the host's own kernel, so this key has no effect; remove it"
+                        .into(),
                 arms: &[Arm::Vm],
             });
         }
@@ -106,7 +113,7 @@ fn check_vm(experiment: &Experiment) -> Result<(), Only> {
             let what = format!("a case of more than {VM_GUESTS_MAX} guests, here {guests},");
             return Err(Only {
                 key: format!("case.{i}.guests"),
-                message: format!("{what} is too much for machines"),
+                message: format!("{what} is too large for virtual machines"),
                 arms: &SIM_LIVE,
             });
         }
@@ -114,7 +121,7 @@ fn check_vm(experiment: &Experiment) -> Result<(), Only> {
     Ok(())
 }
 
-/// Checks what a VM's part of the lab can't do.
+/// Checks that a case has no key that the backend `vm` lacks, such as start times, start laws and held packets.
 fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
     for (i, guests) in case.guests.iter().enumerate() {
         for (name, is_set) in [
@@ -140,18 +147,22 @@ fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
         };
         if coupling.priority != 1 {
             let key = format!("{key}.guests.{i}.coupling.priority");
-            return Err(only(key, "a priority inside a machine", &[Arm::Live]));
+            return Err(only(
+                key,
+                "a priority other than 1 of guests whose own TCP is coupled",
+                &[Arm::Live],
+            ));
         }
         if !case.coupling.are_default() {
-            let what = "what a group is like, where machines couple their own flows,";
+            let what = "`coupling` of a case whose guests couple their own TCP";
             return Err(only(format!("{key}.coupling"), what, &[Arm::Live]));
         }
     }
     Ok(())
 }
 
-/// Checks the stalls of a VM: a kernel has a fixed tick, and a host's timers keep no shorter
-/// slices.
+/// Checks the stalls of a VM or a receiver: no key of the simulator alone (a kernel has a fixed tick), and no slice
+/// outside [`SLICE_MIN`] to [`SLICE_MAX`].
 fn check_stalls(key: &str, hypervisor: &Hypervisor) -> Result<(), Only> {
     if let Some(name) = hypervisor.simulated_keys().next() {
         return Err(only(format!("{key}.{name}"), name, &[Arm::Sim]));
@@ -168,7 +179,11 @@ fn check_live(experiment: &Experiment) -> Result<(), Only> {
     for (name, stack) in &experiment.stacks {
         if stack.kernel.is_some() {
             let key = format!("stack.{name}.kernel");
-            return Err(only(key, "a kernel of the guest's own", &[Arm::Vm]));
+            return Err(only(
+                key,
+                "a stack with a kernel of its own (`kernel`)",
+                &[Arm::Vm],
+            ));
         }
         if stack.pvtcp.is_some() {
             return Err(only(format!("stack.{name}.pvtcp"), "pvtcp", &SIM_VM));
@@ -187,15 +202,14 @@ fn check_live(experiment: &Experiment) -> Result<(), Only> {
     Ok(())
 }
 
-/// Checks what real kernels can't do on any backend.
+/// Checks that no key needs the simulator: such keys work on neither backend with real kernels.
 fn check_real(experiment: &Experiment) -> Result<(), Only> {
     let network = &experiment.network;
-    shape::check_topology(network.topology)?;
     if network.processing.0 > 0 {
         return Err(only("network.processing", "processing", &[Arm::Sim]));
     }
     for (name, stack) in &experiment.stacks {
-        if let Some(key) = stack.simulated_keys().first() {
+        if let Some(key) = stack.simulated_keys(experiment.slower).first() {
             return Err(only(format!("stack.{name}.{key}"), key, &[Arm::Sim]));
         }
     }
@@ -207,18 +221,16 @@ fn check_real_case(key: &str, case: &Case, topology: Topology) -> Result<(), Onl
     if let Some(hypervisor) = &case.receiver_hypervisor {
         check_stalls(&format!("{key}.receiver_hypervisor"), hypervisor)?;
     }
-    if case.grants.is_some() {
-        return Err(only(
-            format!("{key}.grants"),
-            "first windows granted by another host",
-            &[Arm::Sim],
-        ));
-    }
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
         if guests.hold.is_some() && guests.law.is_none() {
             let what = "hold without a law on the port (\"pass\" will do)";
             return Err(only(format!("{key}.hold"), what, &[Arm::Sim]));
+        }
+        let is_web = matches!(guests.application, Application::Web { .. });
+        if is_web && guests.group().is_some_and(|group| group.priority > 1) {
+            let what = "the application web with a priority";
+            return Err(only(format!("{key}.application"), what, &[Arm::Sim]));
         }
         if !is_real(guests) {
             let what = format!("the application {}", guests.application.name());
@@ -229,9 +241,30 @@ fn check_real_case(key: &str, case: &Case, topology: Topology) -> Result<(), Onl
             let what = "a start without a law on both ends' ports (\"pass\" will do)";
             return Err(only(format!("{key}.start_law"), what, &[Arm::Sim]));
         }
-        if guests.start_spread.0 > 0 && is_web(guests) {
+        let is_timed = matches!(
+            guests.application,
+            Application::Messages { every: Some(_), .. }
+        );
+        if is_timed && guests.pattern == Some(Pattern::Random) {
+            let what = "messages at fixed times to random hosts (without `every` they can be)";
+            return Err(only(format!("{key}.pattern"), what, &[Arm::Sim]));
+        }
+        if is_web && matches!(topology, Topology::LeafSpine { .. }) {
+            let what =
+                "the application web in a leaf-spine, where each connection may take another path,";
+            return Err(only(format!("{key}.application"), what, &[Arm::Sim]));
+        }
+        if is_web && guests.pattern.is_some() {
+            let what = "the application web with a pattern";
+            return Err(only(format!("{key}.pattern"), what, &[Arm::Sim]));
+        }
+        if guests.start_spread.0 > 0 && has_pages(guests) {
             let key = format!("{key}.start_spread");
-            return Err(only(key, "start_spread of pages", &[Arm::Sim]));
+            return Err(only(
+                key,
+                "start_spread with the application of web pages",
+                &[Arm::Sim],
+            ));
         }
     }
     shape::check_case(key, case, topology)
@@ -239,7 +272,7 @@ fn check_real_case(key: &str, case: &Case, topology: Topology) -> Result<(), Onl
 
 /// Returns whether the group's receiver requests pages, which a real web server serves on the live
 /// backend.
-fn is_web(guests: &Guests) -> bool {
+fn has_pages(guests: &Guests) -> bool {
     matches!(
         guests.application,
         Application::Epochs {
@@ -249,16 +282,19 @@ fn is_web(guests: &Guests) -> bool {
     )
 }
 
-/// Returns whether guests with real kernels have the group's application.
+/// Returns whether a backend with real kernels has the group's application.
 fn is_real(guests: &Guests) -> bool {
     let is_from_namespaces = matches!(
         guests.application,
-        Application::Messages { .. } | Application::Transfer { .. } | Application::Epochs { .. }
+        Application::Messages { .. }
+            | Application::Transfer { .. }
+            | Application::Epochs { .. }
+            | Application::Web { .. }
     );
     is_from_machines(guests) || is_from_namespaces
 }
 
-/// Returns whether machines have the group's application.
+/// Returns whether guests in VMs have the group's application.
 fn is_from_machines(guests: &Guests) -> bool {
     matches!(
         guests.application,
@@ -271,7 +307,7 @@ fn check_mtu(experiment: &Experiment) -> Result<(), Only> {
     if experiment.network.mtu == ETHERNET_MTU {
         return Ok(());
     }
-    let what = "another MTU than Ethernet's";
+    let what = "an MTU other than Ethernet's 1500 bytes";
     Err(only("network.mtu", what, &[Arm::Live]))
 }
 
@@ -284,7 +320,11 @@ fn check_sim(experiment: &Experiment) -> Result<(), Only> {
     for (name, stack) in &experiment.stacks {
         if stack.kernel.is_some() {
             let key = format!("stack.{name}.kernel");
-            return Err(only(key, "a kernel of the guest's own", &[Arm::Vm]));
+            return Err(only(
+                key,
+                "a stack with a kernel of its own (`kernel`)",
+                &[Arm::Vm],
+            ));
         }
         if !known.contains(&stack.congestion_control.as_str()) {
             let key = format!("stack.{name}.congestion_control");

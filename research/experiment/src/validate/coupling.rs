@@ -53,7 +53,7 @@ fn check_kind(key: &str, guests: &Guests) -> Check {
     }
     let key = format!("{key}.share");
     ensure(guests.coupling.is_none(), &key, || {
-        "these guests are coupled already; leave out one of the two".into()
+        "these guests share a window by `coupling` already; remove `share` or `coupling`".into()
     })?;
     let own = |law: Law| law != Law::PASS && !law.has(Trait::GROUPED);
     let makes_windows = guests.law.is_some_and(own);

@@ -19,7 +19,7 @@ pub(super) fn ensure(holds: bool, key: &str, message: impl FnOnce() -> String) -
     }
 }
 
-/// Returns the first of a table's faults.
+/// Returns the first of the faults of the table at the path `table`; `Ok` if there is none.
 pub(super) fn first(table: &str, faults: Faults) -> Check {
     match faults.into_iter().next() {
         Some((key, message)) => fault(format!("{table}.{key}"), message),
@@ -32,6 +32,6 @@ pub(super) fn first(table: &str, faults: Faults) -> Check {
 pub(super) fn check_name(key: &str, name: &str) -> Check {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
     ensure(!name.is_empty() && name.chars().all(good), key, || {
-        format!("`{name}` is no name; use letters, digits, `-` and `_`")
+        format!("`{name}` is not a valid name; use letters, digits, `-` and `_`")
     })
 }

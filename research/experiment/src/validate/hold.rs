@@ -1,10 +1,10 @@
-//! Checks of `hold`: of what it needs of the port, and of what excludes it.
+//! Checks of `hold`: the settings of the port that it needs, and the keys that exclude it.
 
 use super::fault::{Check, ensure};
 use crate::Law;
 use crate::case::Guests;
 
-/// Longest minimum RTO, the maximum RTO of RFC 6298 (2.5).
+/// Longest minimum RTO, 60 s: RFC 6298 (2.5) allows no shorter maximum RTO.
 const LEAST_TIMEOUT_MAX_NS: u64 = 60_000_000_000;
 
 pub(super) fn check_hold(key: &str, guests: &Guests) -> Check {
@@ -34,7 +34,7 @@ pub(super) fn check_hold(key: &str, guests: &Guests) -> Check {
     ];
     for (is_there, other, why) in excluding {
         ensure(!is_there, &key, || {
-            format!("is not simulated with `{other}`, {why}; leave out one of them")
+            format!("can't be simulated together with `{other}`, {why}; remove `hold` or `{other}`")
         })?;
     }
     let Some(buffer) = hold.buffer else {
@@ -51,6 +51,6 @@ pub(super) fn check_hold(key: &str, guests: &Guests) -> Check {
     };
     let is_sensible = (1..=LEAST_TIMEOUT_MAX_NS).contains(&least.0);
     ensure(is_sensible, &format!("{key}.buffer.least_timeout"), || {
-        format!("{least} is no minimum RTO; give 1ns to 60s, for example 10ms")
+        format!("{least} is not a valid minimum RTO; give 1ns to 60s, for example 10ms")
     })
 }

@@ -6,13 +6,13 @@ use crate::hypervisor::Hypervisor;
 use crate::schema::{Experiment, SERVER_STACK};
 use crate::units::Nanos;
 
-/// Maximum number of VMs of a core: a longer round exceeds any measured part.
+/// Maximum number of VMs of a core: with more, one round of their slices exceeds any measured part.
 const VMS_MAX: u32 = 64;
-/// Minimum slice: with shorter ones VMs do nothing but switch.
+/// Minimum time slice, 10 µs in ns: with shorter slices VMs do nothing but switch.
 const SLICE_MIN_NS: u64 = 10_000;
-/// Maximum tick: a longer one is no clock.
+/// Maximum interval of a guest's timer interrupt; kernels have 1 to 10 ms.
 const TICK_MAX: Nanos = Nanos(1_000_000_000);
-/// Maximum number of ticks and slices of one run, since each is an event.
+/// Maximum number of ticks and slices of one run, each of which is an event of the simulator.
 const BEATS_MAX: u128 = 100_000_000;
 
 pub(super) fn check_hypervisors(key: &str, case: &Case, experiment: &Experiment) -> Check {
@@ -36,8 +36,8 @@ pub(super) fn check_hypervisors(key: &str, case: &Case, experiment: &Experiment)
             )
         })?;
         ensure(guests.group().is_none(), &key, || {
-            "these guests are coupled, and a group's window has no word for one that is stalled; \
-             leave one of the two out"
+            "the simulator can't stall guests that share a window; remove `hypervisor`, or the \
+             guests' coupling"
                 .into()
         })?;
     }

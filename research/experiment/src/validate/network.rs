@@ -17,7 +17,9 @@ pub(super) fn check_network(network: &Network) -> Check {
     rate("network.access_rate", network.access_rate().0)?;
     ensure((0.0..1.0).contains(&network.loss), "network.loss", || {
         let loss = network.loss;
-        format!("{loss} is no probability below 1; give for example 0.02")
+        format!(
+            "{loss} is not a probability below 1; give a number from 0 to below 1, for example 0.02"
+        )
     })?;
     ensure(MTU.contains(&network.mtu), "network.mtu", || {
         let (mtu, least, most) = (network.mtu, MTU.start(), MTU.end());
@@ -48,12 +50,12 @@ pub(super) fn check_queue(key: &str, queue: &Queue) -> Check {
     }
 }
 
-/// Maximum sizes of topologies, well within a table of routes.
+/// Maximum number of links between switches in a row. This limit and the next three keep tables of routes small.
 const HOPS_MAX: u32 = 64;
 const SWITCHES_MAX: u32 = 1_000;
 const HOSTS_MAX: u32 = 1_000;
 const PORTS_MAX: u32 = 16;
-/// The minimum of IPv6 (RFC 8200 §5), and jumbo frames.
+/// Range of the MTU: from the minimum of IPv6 (RFC 8200 §5) to jumbo frames.
 const MTU: RangeInclusive<Bytes> = Bytes(1_280)..=Bytes(9_000);
 
 fn check_topology(network: &Network) -> Check {
@@ -130,7 +132,7 @@ fn check_red(key: &str, queue: &Queue) -> Check {
     ensure(
         (0.0..=1.0).contains(probability),
         &format!("{key}.probability"),
-        || format!("{probability} is no probability; give 0 to 1"),
+        || format!("{probability} is not a probability; give a number from 0 to 1"),
     )?;
     ensure(packet.0 > 0, &format!("{key}.packet"), || {
         "is 0; give for example 1500B".into()

@@ -10,6 +10,6 @@ pub(super) fn check_parameters(key: &str, guests: &Guests) -> Check {
     first(&key, guests.parameters.faults(guests.law))?;
     let idle = guests.parameters.has(keys::OBSERVE) && guests.share.is_some();
     ensure(!idle, &format!("{key}.observe"), || {
-        "gives no windows, so there are none to share; leave out one of them".into()
+        "writes no windows, so `share` has none to divide; remove observe or share".into()
     })
 }

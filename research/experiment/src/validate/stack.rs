@@ -21,7 +21,7 @@ pub(super) fn check_stack(key: &str, stack: &Stack) -> Check {
     // TCP_CA_NAME_MAX is 16 with the closing zero.
     let named = !name.is_empty() && name.len() < 16 && name.chars().all(good);
     ensure(named, &format!("{key}.congestion_control"), || {
-        format!("`{name}` is no kernel name; give for example reno")
+        format!("`{name}` is not a name that a kernel accepts; give for example reno")
     })?;
     ensure(stack.wscale <= 14, &format!("{key}.wscale"), || {
         format!("{} is above 14, the largest (RFC 7323 §2.3)", stack.wscale)
@@ -38,7 +38,7 @@ pub(super) fn check_stack(key: &str, stack: &Stack) -> Check {
         &format!("{key}.kernel"),
         || {
             let (kernel, known) = (kernel.unwrap_or_default(), KERNELS.join(", "));
-            format!("`{kernel}` is none of {known}")
+            format!("there is no kernel series `{kernel}`; give one of {known}")
         },
     )?;
     let window = stack.initial_window.unwrap_or(1);

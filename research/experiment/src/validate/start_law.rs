@@ -11,13 +11,14 @@ pub(super) fn check_start_law(key: &str, guests: &Guests) -> Check {
     let watch = &guests.watch;
     let owned = guests.start_law.is_some() || watch.are_default();
     ensure(owned, &format!("{key}.watch"), || {
-        "is of the start watch; add start_law = \"watch\", or leave it out".into()
+        "applies only with start_law = \"watch\"; add that to the group, or remove the watch settings"
+            .into()
     })?;
     first(&format!("{key}.watch"), watch.faults())
 }
 
-/// Checks that a granter of first windows has flows to grant them to, serves several receivers, and
-/// has a sufficient rate.
+/// Checks the key `grants` of a case: a group has a start law, no receiver has a bottleneck of its own, and the rate is
+/// high enough to grant first windows.
 pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
     let Some(rate) = case.grants else {
         return Ok(());
@@ -40,8 +41,8 @@ pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
     })
 }
 
-/// Checks that a host that receives from several groups has one policy, and a sufficient rate for
-/// first windows.
+/// Checks that groups with a start law that send to one host have the same settings, and that the receiver's link is
+/// fast enough for first windows.
 pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
     let shared = network.topology.ends_in_bottleneck();
     let rate = network.receiver_rate();

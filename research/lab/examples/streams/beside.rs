@@ -16,19 +16,22 @@ const NO_UC: &str = "the path of `uc` is not given";
 
 /// A running process; dropping it ends it.
 pub struct Beside {
-    /// Where a guest connects to.
+    /// Address that a guest connects to.
     pub address: SocketAddr,
     process: Child,
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Beside {
-    /// Returns the processor time of its threads.
+    /// Returns the processor time of the process's threads so far.
     pub fn spent(&self) -> Done<Duration> {
         let mut spent_ns = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
             let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
-            let first = text.split(' ').next().ok_or("no schedstat")?;
+            let first = text
+                .split(' ')
+                .next()
+                .ok_or("/proc/PID/schedstat has another format than expected")?;
             spent_ns += first.parse::<u64>()?;
         }
         Ok(Duration::from_nanos(spent_ns))
@@ -46,7 +49,7 @@ impl Drop for Beside {
 pub struct Proxy;
 
 impl Proxy {
-    /// Starts it, and waits until it listens.
+    /// Starts HAProxy, and waits until it listens.
     pub fn start(bridge: &Bridge, to: SocketAddr) -> Done<Beside> {
         let address = SocketAddr::from((Bridge::HOST, 7000));
         let folder = tempfile::tempdir()?;
@@ -136,7 +139,7 @@ impl Split {
 pub struct Hold;
 
 impl Hold {
-    /// Starts `uc` and waits until it holds the packets of new connections. `what`: its option.
+    /// Starts `uc` and waits until it holds the packets of new connections. `what`: the option of `uc hold`.
     pub fn start(
         bridge: &Bridge,
         guest: u8,
@@ -165,14 +168,17 @@ impl Hold {
     }
 }
 
-/// Starts a command of `uc` that serves connections to this address, and waits until it does so: the
-/// last line that it prints before is a caution.
+/// Starts a command of `uc` that serves connections to this address, and waits until it prints a line `caution: …`, the
+/// last before it serves them.
 fn cautious(mut command: Command, address: SocketAddr) -> Done<Beside> {
     command.stdout(Stdio::piped());
     let mut process = command
         .spawn()
         .map_err(|error| format!("{command:?} does not start: {error}"))?;
-    let said = process.stdout.take().ok_or("no stdout")?;
+    let said = process
+        .stdout
+        .take()
+        .ok_or("the standard output of the program is not open")?;
     let beside = Beside {
         address,
         process,
@@ -183,5 +189,5 @@ fn cautious(mut command: Command, address: SocketAddr) -> Done<Beside> {
             return Ok(beside);
         }
     }
-    Err(format!("{command:?} refused").into())
+    Err(format!("{command:?} ended with an error").into())
 }

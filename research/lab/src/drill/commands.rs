@@ -7,10 +7,11 @@ use uc_drill::{Command, State, Stop, lacks};
 
 use crate::netns::Namespace;
 
-/// What commands leave for the calls and commands after them.
+/// State that commands of a script leave for later calls and commands.
 #[derive(Default)]
 pub(super) struct Left {
-    /// The congestion control that only single sockets may have.
+    /// Congestion control that a script sets but that can't be the namespace's default; new sockets select it one by
+    /// one.
     pub(super) congestion_control: Option<String>,
     /// The kernel's counters at the last `nstat`.
     counters: BTreeMap<String, u64>,
@@ -18,8 +19,8 @@ pub(super) struct Left {
     pub(super) folder: Option<PathBuf>,
 }
 
-/// Runs commands inside the guest's namespace. As in a shell, a setting that this kernel lacks or
-/// refuses counts only if the last command has it.
+/// Runs commands inside the guest's namespace. As in a shell, a setting or program that fails is an error only in the
+/// last command.
 pub(super) fn run(guest: &Namespace, commands: &str, left: &mut Left) -> Result<(), Stop> {
     let commands = Command::parse(commands)?;
     let last = commands.len().saturating_sub(1);
@@ -44,7 +45,11 @@ pub(super) fn run(guest: &Namespace, commands: &str, left: &mut Left) -> Result<
                 }
                 None => return Err(lacks(line)),
             },
-            Command::DropTimeWait => return Err(Stop::Lacks("the command tcpdrop".to_owned())),
+            Command::DropTimeWait => {
+                return Err(Stop::Lacks(
+                    "the command tcpdrop is not supported".to_owned(),
+                ));
+            }
             Command::Forget => left.counters = counters(guest)?,
             Command::Counter(name, wanted) => {
                 let now = counters(guest)?;
@@ -67,7 +72,7 @@ pub(super) fn run(guest: &Namespace, commands: &str, left: &mut Left) -> Result<
 fn shell(guest: &Namespace, folder: &Path, line: &str) -> Result<(), Stop> {
     let mut shell = guest.command("sh");
     let output = shell.args(["-c", line]).current_dir(folder).output();
-    let output = output.map_err(|error| Stop::Lacks(format!("a shell: {error}")))?;
+    let output = output.map_err(|error| Stop::Lacks(format!("could not run a shell: {error}")))?;
     match output.status.code() {
         Some(0) => Ok(()),
         // The shell's status for a program that is not installed.
@@ -100,9 +105,9 @@ fn counters(guest: &Namespace) -> Result<BTreeMap<String, u64>, Stop> {
     Ok(counters)
 }
 
-/// Applies a setting of Linux, or of FreeBSD if Linux has its like.
+/// Applies a sysctl of Linux, or Linux's equivalent of a sysctl of FreeBSD.
 fn set(guest: &Namespace, name: &str, value: &str, left: &mut Left) -> Result<(), Stop> {
-    let lacks = || Stop::Lacks(format!("the setting {name}={value}"));
+    let lacks = || Stop::Lacks(format!("the setting {name}={value} is not supported"));
     let linux: &[&str] = match (name, value) {
         ("net.inet.tcp.rfc1323", _) => &["net.ipv4.tcp_timestamps", "net.ipv4.tcp_window_scaling"],
         ("net.inet.tcp.sack.enable", _) => &["net.ipv4.tcp_sack"],
@@ -136,7 +141,7 @@ fn set(guest: &Namespace, name: &str, value: &str, left: &mut Left) -> Result<()
     Ok(())
 }
 
-/// Returns how many sockets are in a state, by Linux's number of it.
+/// Returns the number of TCP sockets in a state inside the guest's namespace.
 fn count(guest: &Namespace, state: State) -> Result<usize, Stop> {
     let number = match state {
         State::TimeWait => "06",

@@ -8,9 +8,9 @@ use uc_drill::target::Report;
 
 use super::frames::{Ends, GUEST_MAC, Link, PEER_MAC, begin};
 
-/// Time to live of the errors and of what they quote.
+/// Time to live of ICMP errors, and of the packets that they quote.
 const HOPS: u8 = 64;
-/// Types of errors by their names (RFC 792, RFC 4443), in the order of IPv4 and IPv6.
+/// ICMP errors: name, type in IPv4 (RFC 792), type in IPv6 (RFC 4443); `None` where a version lacks the error.
 const TYPES: [(&str, Option<u8>, Option<u8>); 6] = [
     ("unreachable", Some(3), Some(1)),
     ("source_quench", Some(4), None),
@@ -19,7 +19,7 @@ const TYPES: [(&str, Option<u8>, Option<u8>); 6] = [
     ("time_exceeded", Some(11), Some(3)),
     ("parameter_problem", Some(12), Some(4)),
 ];
-/// Codes of `unreachable`, in the order of their numbers (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Names of the codes of `unreachable`, from code 0 on: IPv4 (RFC 1812 §5.2.7.1), then IPv6 (RFC 4443 §3.1).
 const CODES_V4: [&str; 16] = [
     "net_unreachable",
     "host_unreachable",
@@ -54,7 +54,7 @@ pub(super) fn encode(
     ports: (u16, u16),
 ) -> Result<Vec<u8>, Stop> {
     let Report { kind, code, .. } = report;
-    let lacks = || Stop::Lacks(format!("the ICMP error {kind} {code}"));
+    let lacks = || Stop::Lacks(format!("the ICMP error {kind} {code} is not supported"));
     let row = TYPES.iter().find(|(name, ..)| name == kind);
     let (_, v4, v6) = row.ok_or_else(lacks)?;
     let (number, codes) = if ends.is_v6() {

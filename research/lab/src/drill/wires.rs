@@ -16,10 +16,10 @@ use crate::wiring::{ip_batch, wait_running};
 /// The guest's interface, by packetdrill's name: commands of scripts name it.
 const INTERFACE: &str = "tun0";
 
-/// Round-trip time that law `delay` keeps to: longer than any of a script, so that it reduces no window.
+/// Target of law `delay`: longer than any round-trip time of a script, so that the law reduces no window.
 const TARGET: &str = "1s";
 
-/// The guest's namespace, what connects it with the script, and the programs on its port.
+/// The guest's namespace, the interfaces between guest and script, and the programs on the guest's port.
 pub(super) struct Wires {
     pub(super) guest: Namespace,
     hosts: Namespace,
@@ -29,8 +29,7 @@ pub(super) struct Wires {
 }
 
 impl Wires {
-    /// Makes the namespaces and the tap. Without programs the tap is the guest's own interface, so what
-    /// the kernel does there is what it does under packetdrill.
+    /// Makes the namespaces and the tap. Without programs the tap is the guest's own interface, as under packetdrill.
     pub(super) fn new(law: Option<Law>) -> Result<Wires, LabError> {
         crate::need::check()?;
         let guest = Namespace::new("the guest")?;
@@ -49,7 +48,7 @@ impl Wires {
         })
     }
 
-    /// Returns what is before the IP header of a frame.
+    /// Returns the kind of link-layer header of the tap's frames.
     pub(super) fn link(&self) -> Link {
         match self.law {
             Some(_) => Link::Ethernet,
@@ -57,10 +56,15 @@ impl Wires {
         }
     }
 
-    /// Wires the guest with its address, and attaches the programs.
+    /// Sets up the guest's interface with its address, and attaches the programs if there is a law. `mtu`: `None` keeps
+    /// the interfaces' default.
     pub(super) fn connect(&mut self, ends: Ends, mtu: Option<u32>) -> Result<(), Stop> {
         let done = self.wire(ends, mtu).and_then(|()| self.attach(ends));
-        done.map_err(|error| Stop::Lacks(format!("what the lab could not make: {error}")))
+        done.map_err(|error| {
+            Stop::Lacks(format!(
+                "the lab could not make the script's network: {error}"
+            ))
+        })
     }
 
     fn wire(&mut self, ends: Ends, mtu: Option<u32>) -> Result<(), LabError> {
@@ -133,6 +137,7 @@ impl Wires {
                     parameters,
                     profile: Profile::Linux,
                     start: None,
+                    grants: None,
                     hold: None,
                     dupack: None,
                     part: Part::Client,

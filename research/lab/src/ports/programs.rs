@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use uc_core::Reason;
 use uc_law::{PortCoupling, PortPlan};
 use uc_port::{AttachVia, PortLinks, Programs};
 
@@ -13,8 +14,9 @@ use super::{Port, Ports, ShadowSample};
 use crate::error::PortError;
 use crate::flow::FiveTuple;
 
-/// Size of the flow table, in flows; a case has dozens.
-const LAB_FLOWS_MAX: u32 = 4096;
+/// Places of the ports' flow table: enough for 20,000 short connections to one receiver, whose flows take two places
+/// each for a minute.
+const FLOWS_MAX: u32 = 1 << 18;
 
 /// The programs of one run. Nothing is pinned, so whatever ends the process ends them.
 #[derive(Default)]
@@ -29,9 +31,12 @@ pub struct LivePorts {
 impl Ports for LivePorts {
     fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError> {
         if self.programs.is_none() {
-            self.programs = Some(Arc::new(Programs::load(LAB_FLOWS_MAX)?));
+            self.programs = Some(Arc::new(Programs::load(FLOWS_MAX)?));
         }
-        let programs = self.programs.as_ref().ok_or("no programs were loaded")?;
+        let programs = self
+            .programs
+            .as_ref()
+            .ok_or("the port programs were not loaded")?;
         // Every SYN asks for ECN, as those of native peers, which run with tcp_ecn_fallback=0.
         let policy = uc_law::policy(port.law, port.profile, &port.parameters);
         let coupling = port.sharing.as_ref().map(|sharing| PortCoupling {
@@ -56,7 +61,7 @@ impl Ports for LivePorts {
         if let Some(watch) = &port.start {
             let starts = match self.starts.take() {
                 Some(starts) => starts,
-                None => LiveStarts::begin()?,
+                None => LiveStarts::begin(watch, port.grants)?,
             };
             self.starts.insert(starts).watch(port, watch)?;
         }
@@ -81,10 +86,23 @@ impl Ports for LivePorts {
             return Ok(BTreeMap::new());
         };
         let counters = programs.counters()?;
+        let refused = [Reason::QUOTA_FULL, Reason::TABLE_FULL].map(|reason| {
+            let mut counted = counters.iter();
+            counted.find(|it| it.0 == reason).map_or(0, |it| it.1)
+        });
+        if refused != [0, 0] {
+            return Err(format!(
+                "{} SYNs passed untranslated, since the ports' flow table of {FLOWS_MAX} places was full: a closed \
+                 flow keeps its places for a minute; shorten the run, or lower `rate` or `load`",
+                refused[0] + refused[1]
+            )
+            .into());
+        }
         let of_ports = counters
             .iter()
             .map(|(reason, packets)| (format!("port_{}", reason.label()), packets));
-        let of_starts = self.starts.iter().flat_map(LiveStarts::counters);
+        let of_starts = self.starts.as_mut().map(LiveStarts::counters);
+        let of_starts = of_starts.transpose()?.unwrap_or_default();
         let of_beside = self.beside.counters()?;
         Ok(of_ports.chain(of_starts).chain(of_beside).collect())
     }

@@ -76,7 +76,9 @@ impl Channel {
             }
             searched = self.unread.len();
             if searched > LINE_BYTES_MAX {
-                return Err(io::Error::other("line exceeds the maximum length"));
+                return Err(io::Error::other(format!(
+                    "a line on the control channel exceeds {LINE_BYTES_MAX} bytes"
+                )));
             }
             self.read_some(deadline)?;
         }

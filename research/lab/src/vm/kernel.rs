@@ -13,8 +13,7 @@ pub const DEFAULT_SERIES: &str = "6.1";
 /// half of the memory unpacked: the test programs, `uc`, CRIU and their libraries are about 90 MB. A program that
 /// reads its kernel's type information takes 30 MiB. Pages that are never touched cost nothing.
 const MEMORY_MIB: u32 = 384;
-/// Memory of a VM whose kernel has KASAN, in MiB: it stores a byte for each eight, and freed memory
-/// for a time.
+/// Memory of a VM whose kernel has KASAN, in MiB: KASAN takes a byte for each eight, and keeps freed memory for a time.
 const CHECKED_MEMORY_MIB: u32 = 1024;
 
 /// A kernel that guests can boot.
@@ -45,7 +44,7 @@ impl Kernel {
                 folder,
             }),
             _ => Err(VmError::Refused(format!(
-                "no kernel {series} for guests in {folder}: {}",
+                "no kernel {series} for guests in {folder}; build it with {}",
                 series::command(series, ""),
                 folder = kernels.display()
             ))),
@@ -81,7 +80,7 @@ impl Kernel {
             return Ok(path);
         }
         Err(VmError::Refused(format!(
-            "no module of PVTCP for {release} at {path}: {}",
+            "no module of PVTCP for {release} at {path}; build it with {}",
             series::command(&self.series, "--pvtcp "),
             release = self.release,
             path = path.display()
@@ -115,7 +114,10 @@ mod tests {
         assert!(text.ends_with("scripts/vm-kernels 6.12"), "{text}");
         let error = Kernel::find_in(Path::new("/nowhere"), "6.12-kasan").unwrap_err();
         let text = error.to_string();
-        assert!(text.ends_with("/nowhere: scripts/vm-kasan"), "{text}");
+        assert!(
+            text.ends_with("/nowhere; build it with scripts/vm-kasan"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::vm::series;
 /// Time limit for an agent's short actions. Ten emulated CPUs that start the same programs at the
 /// same time on two busy cores have needed more than half a minute.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Interval at which a wait checks whether it is still wanted.
+/// Interval at which a wait calls `go_on`, which may end it.
 const LOOK: Duration = Duration::from_millis(20);
 /// Number of checks whether QEMU has ended.
 const ENDING_LOOKS: u32 = 10;
@@ -101,7 +101,7 @@ impl Machine {
         self.child.id()
     }
 
-    /// Waits until the agent inside answers, or until `go_on` returns an error.
+    /// Waits until the agent inside answers, at most `bound`, or until `go_on` returns an error.
     pub(crate) fn wait_ready(&mut self, bound: Duration, go_on: GoOn<'_>) -> Result<(), VmError> {
         let deadline = Instant::now() + bound;
         let mut answered = self.control.ask(&Request::Hello).and_then(|()| self.look());
@@ -139,7 +139,7 @@ impl Machine {
         self.control.answer(Instant::now() + LOOK)
     }
 
-    /// Asks the agent and waits for its answer.
+    /// Asks the agent and waits for its answer, at most `patience`.
     ///
     /// # Errors
     /// [`VmError::Channel`] when none comes in time, [`VmError::Inside`] when the request failed.
@@ -157,7 +157,7 @@ impl Machine {
         told.map_err(|error| self.failed("asking", error.to_string()))
     }
 
-    /// Waits for the answer to a request.
+    /// Waits for the answer to a request, at most `patience`.
     ///
     /// # Errors
     /// As [`Machine::ask`].
@@ -170,12 +170,12 @@ impl Machine {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 let detail = format!("{error}; {}", self.last_words());
-                Err(self.failed("waiting for an answer", detail))
+                Err(self.failed("waiting for the guest's answer to a request", detail))
             }
         }
     }
 
-    /// Waits for the answer to a request, until `go_on` returns an error.
+    /// Waits for the answer to a request, at most `patience`, or until `go_on` returns an error.
     ///
     /// # Errors
     /// As [`Machine::ask`], and the error of `go_on`.
@@ -190,7 +190,7 @@ impl Machine {
         self.hear(Duration::ZERO)
     }
 
-    /// Sends a request whose only answer is that it is done, and waits for it.
+    /// Sends a request whose only answer is [`Answer::Done`], and waits for it, at most [`PATIENCE`].
     ///
     /// # Errors
     /// As [`Machine::ask`].
@@ -218,7 +218,8 @@ impl Machine {
     }
 
     /// Migrates the guest, while it runs, to a VM that [`Template::awaiting`] has started at this socket. Calls
-    /// `at_switch_over` while the guest runs in neither. Then it runs there, and this VM is paused for good.
+    /// `at_switch_over` while the guest runs in neither VM. Afterwards the guest runs in the new VM, and this VM is
+    /// paused for good.
     ///
     /// # Errors
     /// QEMU's refusal, or when the migration takes too long.
@@ -270,8 +271,8 @@ impl Machine {
         }
     }
 
-    /// Describes why it may be silent: the first fault that its kernel reported, else how QEMU
-    /// ended and the end of the console.
+    /// Describes why the VM may be silent: the first fault that its kernel reported, else how QEMU ended and the end of
+    /// the console.
     fn last_words(&mut self) -> String {
         let console = self.console();
         if let Some(report) = fault::first_report(&console) {
@@ -294,7 +295,8 @@ impl Machine {
         }
     }
 
-    /// Returns how QEMU ended, if it has or is about to: its channels close shortly before.
+    /// Returns QEMU's exit status if it has ended or ends within 0.2 s, since its channels close shortly before; else
+    /// `None`.
     fn ending(&mut self) -> Option<ExitStatus> {
         for _ in 0..ENDING_LOOKS {
             if let Ok(Some(status)) = self.child.try_wait() {

@@ -43,7 +43,9 @@ fn collect(
         ))
     };
     if depth > DEPTH_MAX {
-        return Err(failed(io::Error::other("depends on itself")));
+        return Err(failed(io::Error::other(format!(
+            "the chain of modules that it depends on is longer than {DEPTH_MAX}, probably a circle"
+        ))));
     }
     let bytes = match fs::read(file_of(folder, &name)) {
         Ok(bytes) => bytes,

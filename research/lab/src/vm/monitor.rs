@@ -30,8 +30,8 @@ impl<'a> Monitor<'a> {
         Ok(monitor)
     }
 
-    /// Writes the VM's memory to the path and waits for the end. The VM is stopped then; a VM
-    /// restored from it runs at once, as it was running before.
+    /// Writes the VM's memory to the path and waits for the end. Afterwards the VM is stopped; a VM restored from the
+    /// file runs at once, as this one was running.
     pub fn save(&mut self, path: &str) -> Result<(), VmError> {
         self.begin_migration(&format!("exec:cat > {path}"))?;
         self.wait_migration("completed")
@@ -72,14 +72,14 @@ impl<'a> Monitor<'a> {
                     return Err(self.refused("migrate", state.to_string()));
                 }
                 _ if Instant::now() > deadline => {
-                    return Err(self.refused("migrate", "it does not end".into()));
+                    return Err(self.refused("migrate", "the migration did not end in time".into()));
                 }
                 _ => std::thread::sleep(Duration::from_millis(10)),
             }
         }
     }
 
-    /// Executes a command; its answer is the next object that is one, for events come in between.
+    /// Executes a command, and returns its result. Events that come before the answer are skipped.
     fn execute(&mut self, command: &'static str, arguments: Value) -> Result<Value, VmError> {
         let line = json!({ "execute": command, "arguments": arguments }).to_string();
         let sent = self.channel.write_line(&line);

@@ -24,7 +24,7 @@ use crate::vm::machine::Machine;
 
 /// Time limit for a thread to stop.
 const STOP_BOUND: Duration = Duration::from_secs(1);
-/// Interval at which a sleep checks whether it is still wanted.
+/// Interval at which a sleep checks whether the staller is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Counters of the stalls of one guest.
@@ -57,7 +57,7 @@ impl Stalls {
     }
 }
 
-/// The stalls of a guest, until this is dropped or finished.
+/// The thread that stalls a guest's CPU, until this value is dropped or finished.
 #[derive(Debug)]
 pub struct Staller {
     node: String,
@@ -176,10 +176,16 @@ impl Life {
         }
     }
 
-    /// Stops the thread, and returns when it has stopped.
+    /// Stops the guest's thread, and returns the time at which it had stopped.
     fn take(&self) -> Result<Instant, VmError> {
         let failed = |errno: nix::Error| self.failed("taken away", errno.into());
-        ptrace::seize(self.thread, ptrace::Options::PTRACE_O_EXITKILL).map_err(failed)?;
+        ptrace::seize(self.thread, ptrace::Options::PTRACE_O_EXITKILL).map_err(|errno| {
+            let why = format!("{errno}; run it as root, or with CAP_SYS_PTRACE");
+            match errno {
+                nix::Error::EPERM => self.failed("taken away", io::Error::other(why)),
+                other => failed(other),
+            }
+        })?;
         ptrace::interrupt(self.thread).map_err(failed)?;
         let start = Instant::now();
         let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
@@ -193,9 +199,13 @@ impl Life {
                 WaitStatus::StillAlive if start.elapsed() < STOP_BOUND => {
                     thread::sleep(Duration::from_micros(20));
                 }
-                other => {
-                    let source = io::Error::other(format!("{other:?}"));
-                    return Err(self.failed("taken away", source));
+                WaitStatus::StillAlive => {
+                    let why = "its thread did not stop within a second; run fewer VMs at once";
+                    return Err(self.failed("taken away", io::Error::other(why)));
+                }
+                _ => {
+                    let why = "its thread has ended: QEMU died";
+                    return Err(self.failed("taken away", io::Error::other(why)));
                 }
             }
         }

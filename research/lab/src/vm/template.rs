@@ -1,5 +1,4 @@
-//! A booted VM whose memory every guest starts from: a boot takes four seconds of a CPU, a copy a
-//! quarter of one.
+//! A booted VM whose memory every guest starts from: a boot takes four seconds of a CPU, a copy a quarter of a second.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -46,9 +45,9 @@ pub struct Template {
 /// The connections of a new VM.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Links<'a> {
-    /// Tap that is its `eth0`; without one its interface leads nowhere.
+    /// Tap that is the VM's `eth0`; `None`: its interface leads nowhere.
     pub tap: Option<&'a OwnedFd>,
-    /// Path where QEMU creates a socket to the guest's `/dev/virtio-ports/uc.ccc`.
+    /// Path where QEMU creates a socket to the guest's `/dev/virtio-ports/uc.ccc`; `None`: no socket.
     pub coupling: Option<&'a Path>,
 }
 
@@ -68,11 +67,12 @@ pub fn check<'a>(series: impl IntoIterator<Item = &'a str>) -> Result<(), VmErro
 }
 
 impl Template {
-    /// Boots the series' kernel with these programs inside. With `offload` segments longer than a frame may cross its interface.
+    /// Boots the series' kernel with these programs inside. With `offload`, segments longer than a frame may cross the
+    /// VM's interface.
     ///
     /// # Errors
-    /// [`VmError::Refused`] without QEMU, without the kernel, or
-    /// with the end of the console.
+    /// [`VmError::Refused`] without QEMU, without the kernel, or, with the end of the console, when the VM does not
+    /// boot.
     pub fn boot(series: &str, programs: &Programs, offload: bool) -> Result<Self, VmError> {
         Self::boot_while(series, programs, offload, &|| Ok(()))
     }
@@ -90,7 +90,7 @@ impl Template {
         Self::boot_wide(series, programs, Shape::narrow(offload), go_on)
     }
 
-    /// Boots like [`Template::boot_while`], with any number of CPUs; stalls take away the first.
+    /// Boots like [`Template::boot_while`], with any number of CPUs; stalls take away only the first CPU.
     ///
     /// # Errors
     /// As [`Template::boot_while`].
@@ -168,7 +168,7 @@ impl Template {
         let started = Instant::now();
         while !socket.exists() {
             if started.elapsed() > COPY_BOUND {
-                return Err(resource("wait for a machine's socket")(
+                return Err(resource("wait for a VM's migration socket")(
                     io::ErrorKind::TimedOut.into(),
                 ));
             }

@@ -11,12 +11,14 @@ mod progress;
 mod transfers;
 mod web;
 
+use uc_experiment::Arrivals;
+
 use crate::error::SimError;
 use crate::hosts::{Hosts, Notice, Side, Slot};
 use crate::scenario::{Application, Scenario};
 
 pub use flow::{Flow, Retired, add_totals};
-use progress::{Arrivals, Barrier, Channels, Dialogue, State};
+use progress::{Barrier, Channels, Dialogue, State};
 
 /// The applications of all flows of a run.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use uc_experiment::Arrivals;
 use uc_net::random::Stream;
 
 use crate::hosts::Slot;
@@ -22,9 +23,9 @@ pub(super) enum State {
 /// The progress of a flow's requests and responses.
 #[derive(Debug, Default)]
 pub(super) struct Dialogue {
-    /// Number of requests sent.
+    /// Number of requests that were sent.
     pub(super) asked: u32,
-    /// Responses received.
+    /// Number of responses that were received.
     pub(super) answered: u32,
 }
 
@@ -45,13 +46,13 @@ pub(super) struct Channels {
     pub(super) channels: Vec<Channel>,
 }
 
-/// A connection to one receiver.
+/// A connection of a flow to one of its receivers.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) slot: Slot,
     pub(super) written_bytes: u64,
-    /// Messages in flight: the number of each one's completion, and the total bytes delivered once
-    /// it has arrived.
+    /// Messages in flight: the index of each message's completion, and the number of bytes that the connection has
+    /// delivered once the message has arrived.
     pub(super) waiting: VecDeque<(usize, u64)>,
 }
 
@@ -61,25 +62,6 @@ impl Channels {
             sizes: Stream::new(seed, &format!("{name}/sizes")),
             receivers: Stream::new(seed, &format!("{name}/receivers")),
             channels: Vec::new(),
-        }
-    }
-}
-
-/// The random streams of one flow's arrivals: times, sizes and receivers, so that a different
-/// distribution of sizes leaves the rest unchanged.
-#[derive(Debug)]
-pub(super) struct Arrivals {
-    pub(super) times: Stream,
-    pub(super) sizes: Stream,
-    pub(super) receivers: Stream,
-}
-
-impl Arrivals {
-    pub(super) fn new(seed: u64, name: &str) -> Arrivals {
-        Arrivals {
-            times: Stream::new(seed, &format!("{name}/arrivals")),
-            sizes: Stream::new(seed, &format!("{name}/sizes")),
-            receivers: Stream::new(seed, &format!("{name}/receivers")),
         }
     }
 }

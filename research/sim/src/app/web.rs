@@ -4,7 +4,6 @@ use super::Applications;
 use super::progress::State;
 use crate::error::SimError;
 use crate::hosts::Hosts;
-use crate::random_times::exponential;
 use crate::scenario::Application;
 
 impl Applications {
@@ -22,14 +21,13 @@ impl Applications {
         else {
             return Ok(());
         };
-        let next = hosts.now() + exponential(&mut arrivals.times, *mean_gap);
+        let next = hosts.now() + arrivals.gap(*mean_gap);
         hosts.wake(number, next);
         if is_start {
             return Ok(());
         }
-        let bytes = sizes.quantile(arrivals.sizes.bits32()).0;
-        let receivers = flow.plan.receivers.len() as u64;
-        let receiver = arrivals.receivers.below(receivers) as usize;
+        let bytes = arrivals.size(sizes).0;
+        let receiver = arrivals.receiver(flow.plan.receivers.len());
         self.transfer(number, receiver, u64::from(bytes), hosts)
     }
 }

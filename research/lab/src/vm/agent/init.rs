@@ -51,13 +51,16 @@ pub fn init() -> Result<PathBuf, VmError> {
             return Ok(control);
         }
         if start.elapsed() > PORT_BOUND {
-            return Err(failed(PORTS, io::Error::other("no control channel")));
+            return Err(failed(
+                PORTS,
+                io::Error::other("the virtio port of the control channel did not appear in time"),
+            ));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Links each port by its name: the kernel numbers ports and has their names in sysfs.
+/// Links each virtio port's device by the port's name: the kernel numbers the devices, and has the names in sysfs.
 fn name_ports() -> io::Result<()> {
     let ports = match fs::read_dir("/sys/class/virtio-ports") {
         Ok(ports) => ports,

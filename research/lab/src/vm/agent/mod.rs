@@ -26,8 +26,10 @@ pub fn main() -> Result<(), VmError> {
     if std::process::id() != 1 {
         return Err(VmError::Inside {
             node: "nobody".into(),
-            detail: "this is what a guest's kernel starts as its first process; nobody else does"
-                .into(),
+            detail:
+                "this program is the first process of a VM guest and must have process id 1; use \
+                 --on vm, which starts it"
+                    .into(),
         });
     }
     let port = init::init()?;
@@ -59,7 +61,8 @@ fn serve(port: &Path) -> io::Result<()> {
     }
 }
 
-/// A reader that waits while the port reads as ended because nothing is connected to its other end.
+/// A reader of the control port. Reads of 0 bytes, which the port gives while nothing is connected to its other end,
+/// are repeated.
 struct Patient(File);
 
 impl Read for Patient {

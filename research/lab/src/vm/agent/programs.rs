@@ -50,7 +50,9 @@ pub fn start(arguments: &[String]) -> Done<()> {
 }
 
 fn command(arguments: &[String]) -> Done<Command> {
-    let (program, rest) = arguments.split_first().ok_or("no program is named")?;
+    let (program, rest) = arguments
+        .split_first()
+        .ok_or("the request names no program to run")?;
     let mut command = Command::new(program);
     command.args(rest);
     Ok(command)
@@ -70,7 +72,7 @@ fn wait(child: &mut Child, limit: Duration) -> Done<Option<i32>> {
     }
 }
 
-/// Reads all output, so that the program never blocks on it, and keeps the beginning.
+/// Reads all output, so that the program never blocks on it, and keeps its first [`OUTPUT_BYTES_MAX`] bytes.
 fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut kept = Vec::new();
