@@ -28,7 +28,8 @@ use crate::whole::Whole;
 pub struct Run {
     /// TOML file of the experiment
     experiment: PathBuf,
-    /// Backend [default: live for root, sim for others, or the only one that the file allows]
+    /// Backend [default: live for root, sim for others and for files with `slower`, or the only one that
+    /// the file allows]
     #[arg(long, value_enum)]
     on: Option<On>,
     /// Seed of the first repetition; each further repetition has the next number as its seed

@@ -2,24 +2,37 @@
 //! results.
 
 use anyhow::Result;
+use statrs::distribution::{Binomial, DiscreteCDF};
 use uc_experiment::{Evaluation, Outcome, Values, Verdict};
 
 use super::sitting;
 use crate::batch::Batch;
 use crate::records::Kept;
 
-/// Number of judged rows for which one changed verdict is permitted; a remainder of fewer rows permits one, too.
-const ONE_IN: usize = 100;
+/// Part of all rows that may change their verdict.
+const CHANGED_MAX: f64 = 0.01;
+/// Probability with which a part of the records does not stand although `CHANGED_MAX` of all rows change.
+const FALSE_ALARM: f64 = 0.001;
 
 /// Numbers of rows that were judged again, that changed their verdict, and that changed it from holds to fails.
-#[derive(Default)]
 pub(super) struct Rows {
+    whole: bool,
     judged: usize,
     changed: usize,
     refuted: usize,
 }
 
 impl Rows {
+    /// Creates the numbers of no rows. `whole`: all records are going to be judged, not only a part of them.
+    pub(super) fn of(whole: bool) -> Self {
+        Self {
+            whole,
+            judged: 0,
+            changed: 0,
+            refuted: 0,
+        }
+    }
+
     /// Simulates the record's experiment with the batch's seeds, and the file's number of repetitions. Returns lines to
     /// print: a summary, then one for each row whose verdict changes.
     ///
@@ -29,6 +42,7 @@ impl Rows {
         let known = kept.evaluation()?;
         let (_, fresh) = sitting::complete(kept, batch, Values::default(), |_| Ok(()))?;
         let Some(fresh) = fresh else {
+            self.whole = false;
             return Ok(vec!["not judged: the time was up".to_owned()]);
         };
         let changes = changes(&known, &fresh);
@@ -44,10 +58,20 @@ impl Rows {
         Ok(lines)
     }
 
-    /// Returns whether the records stand: no verdict changes from holds to fails, and at most one verdict changes for
-    /// each `ONE_IN` judged rows.
+    /// Returns whether the records stand: no verdict changes from holds to fails, and no more verdicts change than
+    /// permitted.
     pub(super) fn stand(&self) -> bool {
-        self.refuted == 0 && self.changed <= self.judged.div_ceil(ONE_IN)
+        self.refuted == 0 && self.changed <= self.permitted()
+    }
+
+    /// Returns how many rows may change: `CHANGED_MAX` of all rows. Of a part of them more can change by chance; so
+    /// many that their number refutes that `CHANGED_MAX` of all rows change (one-sided binomial test) are too many.
+    fn permitted(&self) -> usize {
+        if self.whole {
+            return (CHANGED_MAX * self.judged as f64) as usize;
+        }
+        let chance = Binomial::new(CHANGED_MAX, self.judged as u64).expect("a probability");
+        chance.inverse_cdf(1.0 - FALSE_ALARM) as usize
     }
 
     /// Describes the numbers of rows and of changed verdicts in a sentence.
@@ -56,6 +80,7 @@ impl Rows {
             judged,
             changed,
             refuted,
+            ..
         } = self;
         let verdict = if self.stand() {
             "stand"
@@ -105,17 +130,21 @@ mod tests {
     use super::Rows;
 
     #[test]
-    fn one_row_of_a_hundred_may_change_and_none_may_fail() {
-        let stand = |judged, changed, refuted| {
+    fn one_row_of_a_hundred_may_change_and_in_a_part_what_chance_allows_and_none_may_fail() {
+        let stand = |whole, judged, changed, refuted| {
             let rows = Rows {
+                whole,
                 judged,
                 changed,
                 refuted,
             };
             rows.stand()
         };
-        assert!(stand(25, 1, 0) && stand(100, 1, 0) && stand(101, 2, 0));
-        assert!(!stand(25, 2, 0) && !stand(100, 2, 0) && !stand(200, 3, 0));
-        assert!(!stand(1000, 1, 1));
+        assert!(stand(true, 100, 1, 0) && stand(true, 1_741, 17, 0));
+        assert!(!stand(true, 25, 1, 0) && !stand(true, 1_741, 18, 0));
+        // with 1 % of all rows changed, 3 or fewer of 43 change with a probability of 0.9991, 2 or fewer of 0.991
+        assert!(stand(false, 43, 3, 0) && stand(false, 0, 0, 0));
+        assert!(!stand(false, 43, 4, 0) && !stand(false, 4, 2, 0));
+        assert!(!stand(true, 1_000, 1, 1) && !stand(false, 43, 1, 1));
     }
 }
