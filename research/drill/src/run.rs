@@ -221,9 +221,8 @@ impl<'a> Run<'a> {
             (at, last_bytes) = (next_at, next.segment.payload_bytes);
         }
         self.numbers.learn(tcp, &seen.segment);
-        let stamps = self
-            .stamp_tick
-            .map(|tick| self.tolerance(earliest).0 / tick.0);
+        let apart = self.tolerance(earliest) + self.target.stood_still();
+        let stamps = self.stamp_tick.map(|tick| apart.0 / tick.0);
         let against = Against {
             packet,
             tcp,

@@ -164,6 +164,12 @@ pub trait Target {
         Nanos::ZERO
     }
 
+    /// Returns how long the script's clock has stood still since the script began, because this process was late: so far
+    /// the host's timestamps may be ahead.
+    fn stood_still(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// Returns whether something on the path edits ECN: the ECN codepoint, ECE and CWR of what the
     /// host sends are not compared then.
     fn edits_ecn(&self) -> bool {

@@ -68,6 +68,8 @@ pub struct Kernel {
     is_connecting: bool,
     /// The real time of the script's time 0. Delays of this process move it.
     start: Instant,
+    /// How far they have moved it.
+    stood_still: Nanos,
     sent: VecDeque<(Nanos, Datagram)>,
     waiting: Option<Waiting>,
 }
@@ -89,6 +91,7 @@ impl Kernel {
             ports: (GUEST_PORT, PEER_PORT),
             is_connecting: false,
             start: Instant::now(),
+            stood_still: Nanos::ZERO,
             sent: VecDeque::new(),
             waiting: None,
         })
@@ -225,11 +228,16 @@ impl Target for Kernel {
         }
         self.wires.connect(self.ends, mtu_bytes)?;
         self.start = Instant::now();
+        self.stood_still = Nanos::ZERO;
         Ok(())
     }
 
     fn least_tolerance(&self) -> Nanos {
         TOLERANCE
+    }
+
+    fn stood_still(&self) -> Nanos {
+        self.stood_still
     }
 
     fn edits_ecn(&self) -> bool {
@@ -245,6 +253,7 @@ impl Target for Kernel {
         // The script's clock stands still while this process is late.
         let late = self.now().since(to);
         self.start += Duration::from_nanos(late.0);
+        self.stood_still += late;
         for (at, _) in &mut self.sent {
             *at = (*at).min(to);
         }
