@@ -9,9 +9,9 @@ use super::sitting;
 use crate::batch::Batch;
 use crate::records::Kept;
 
-/// Part of all rows that may change their verdict.
-const CHANGED_MAX: f64 = 0.01;
-/// Probability with which a part of the records does not stand although `CHANGED_MAX` of all rows change.
+/// Number of rows of which one may change its verdict.
+const ONE_IN: usize = 100;
+/// Probability with which a part of the records does not stand although one in `ONE_IN` of all rows changes.
 const FALSE_ALARM: f64 = 0.001;
 
 /// Numbers of rows that were judged again, that changed their verdict, and that changed it from holds to fails.
@@ -64,13 +64,13 @@ impl Rows {
         self.refuted == 0 && self.changed <= self.permitted()
     }
 
-    /// Returns how many rows may change: `CHANGED_MAX` of all rows. Of a part of them more can change by chance; so
-    /// many that their number refutes that `CHANGED_MAX` of all rows change (one-sided binomial test) are too many.
+    /// Returns how many rows may change: one in `ONE_IN` of all rows. Of a part of them more can change by chance; so
+    /// many that their number refutes that one in `ONE_IN` of all rows changes (one-sided binomial test) are too many.
     fn permitted(&self) -> usize {
         if self.whole {
-            return (CHANGED_MAX * self.judged as f64) as usize;
+            return self.judged / ONE_IN;
         }
-        let chance = Binomial::new(CHANGED_MAX, self.judged as u64).expect("a probability");
+        let chance = Binomial::new(1.0 / ONE_IN as f64, self.judged as u64).expect("a probability");
         chance.inverse_cdf(1.0 - FALSE_ALARM) as usize
     }
 
