@@ -25,6 +25,8 @@ pub const SERVER_PORT: u16 = 80;
 const MESSAGE: usize = 500;
 const MARKED_MESSAGE: usize = 700;
 const MARKED_EACH: u32 = 5;
+/// How long a guest's end waits for a message. Connections rest while a slow machine loads programs.
+const REST_MAX: Duration = Duration::from_secs(300);
 /// Content of what the ends send: each message is its beginning, and all answers of an end are one stream of it.
 static PATTERN: LazyLock<Pattern> = LazyLock::new(Pattern::default);
 /// Condition of nft that matches the longer messages, so that they can be marked.
@@ -187,7 +189,7 @@ impl Talk {
 
 /// Sends one message at a time, and waits for the guest's answer: it acknowledges the message.
 fn ask(mut end: TcpStream, manner: Manner, told: &Told) -> Counts {
-    configure(&end);
+    configure(&end, PATIENCE);
     let mut counts = Counts::default();
     let mut answer = vec![0; manner.answer];
     let (mut nth, mut at, mut turn, mut answered_in) = (0, 0, 0, 0);
@@ -230,7 +232,7 @@ fn ask(mut end: TcpStream, manner: Manner, told: &Told) -> Counts {
 
 /// Answers each message of a connection with this many bytes, until it ends.
 pub fn answer(mut end: TcpStream, length: usize) {
-    configure(&end);
+    configure(&end, REST_MAX);
     let mut message = [0; MARKED_MESSAGE];
     let mut at = 0;
     while end.read_exact(&mut message[..MESSAGE]).is_ok() {
@@ -258,7 +260,7 @@ pub fn serve(server: IpAddr, manner: Manner) {
     });
 }
 
-fn configure(end: &TcpStream) {
+fn configure(end: &TcpStream, patience: Duration) {
     end.set_nodelay(true).unwrap();
-    end.set_read_timeout(Some(PATIENCE)).unwrap();
+    end.set_read_timeout(Some(patience)).unwrap();
 }
