@@ -37,8 +37,7 @@ impl<'a> Tasks<'a> {
     /// Claims the network namespace for this `uc watch`; the result watches no port yet.
     ///
     /// # Errors
-    /// Another `uc watch` with an agent works in this network namespace, or standard input can't be read without
-    /// waiting.
+    /// `uc watch` of an agent already works in this network namespace, or standard input can't be made non-blocking.
     pub fn start(programs: &'a Programs) -> Result<Self> {
         Ok(Self {
             programs,

@@ -171,7 +171,7 @@ impl Receiver {
     }
 
     /// Returns the new right edge, rounded down to what the window field can express; `None` if the edge may not move.
-    /// It may move by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
+    /// The edge moves by at least a segment, or half the buffer (4.4BSD: a quarter) if less (RFC 9293 §3.8.6.2.2).
     #[inline(always)]
     fn next_edge(&self) -> Option<u64> {
         let window = self.window_bytes;

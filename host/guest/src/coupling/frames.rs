@@ -47,7 +47,7 @@ impl Frames {
     /// into it: bytes of a frame that an ended process left incomplete may come before the next process's first frame.
     ///
     /// # Errors
-    /// More than [`FRAME_BYTES_MAX`] bytes were skipped.
+    /// [`WireError::Garbage`] if more than [`FRAME_BYTES_MAX`] bytes have been dropped in all.
     fn skip(&mut self) -> Result<(), WireError> {
         let found = self
             .bytes
